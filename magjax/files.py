@@ -1,0 +1,116 @@
+"""Files that are either whole or absent: written under a temporary name, then renamed."""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from magjax.checks import InputError
+
+__all__ = ["open_to_readers", "read_json", "write_folder", "write_json", "write_text"]
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Writes ``text`` (UTF-8) to ``path`` in one rename; parents are made.
+
+    >>> import tempfile, pathlib
+    >>> target = pathlib.Path(tempfile.mkdtemp(), "a", "note.txt")
+    >>> write_text(target, "whole")
+    >>> target.read_text()
+    'whole'
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        open_to_readers(name)
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def open_to_readers(path: str | os.PathLike[str]) -> None:
+    """Gives a file the usual permissions, where its writer chose 0600 (tempfile, safetensors).
+
+    >>> import tempfile, pathlib, stat
+    >>> file = pathlib.Path(tempfile.mkstemp()[1])
+    >>> open_to_readers(file)
+    >>> stat.S_IMODE(file.stat().st_mode) >= 0o600
+    True
+    """
+    umask = os.umask(0)
+    os.umask(umask)
+    os.chmod(path, 0o666 & ~umask)
+
+
+def write_json(path: str | os.PathLike[str], value: Any) -> None:
+    """Writes ``value`` as indented JSON in one rename; NaN and infinity are refused.
+
+    >>> import tempfile, pathlib
+    >>> target = pathlib.Path(tempfile.mkdtemp(), "result.json")
+    >>> write_json(target, {"ndcg@10": 0.5})
+    >>> read_json(target)
+    {'ndcg@10': 0.5}
+    """
+    write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_json(path: str | os.PathLike[str]) -> Any:
+    """Reads one JSON file; a missing or broken file raises ``InputError`` with its name.
+
+    >>> read_json("/nowhere/score.json")
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: /nowhere/score.json does not exist.
+    """
+    target = Path(path)
+    if not target.is_file():
+        raise InputError(f"{target} does not exist.")
+    try:
+        return json.loads(target.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
+        raise InputError(
+            f"{target} is not valid JSON ({error}); write it anew or restore it."
+        ) from error
+
+
+@contextlib.contextmanager
+def write_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Gives a temporary folder beside ``path`` that takes its place when the block succeeds.
+
+    An older folder at ``path`` stays untouched until then and is replaced as a whole; if the
+    block raises, the temporary folder is removed.
+
+    >>> import tempfile, pathlib
+    >>> target = pathlib.Path(tempfile.mkdtemp(), "model")
+    >>> with write_folder(target) as folder:
+    ...     _ = (folder / "a.txt").write_text("a")
+    >>> sorted(p.name for p in target.iterdir())
+    ['a.txt']
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    folder.chmod(0o755)
+    try:
+        yield folder
+        if target.exists():
+            retired = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}.old."))
+            os.replace(target, retired / "old")
+            os.replace(folder, target)
+            shutil.rmtree(retired)
+        else:
+            os.replace(folder, target)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
