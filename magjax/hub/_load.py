@@ -1,0 +1,188 @@
+"""The one loader: every program and library call reads models through it."""
+
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from magjax.checks import InputError, positive_integer
+from magjax.data import SIDES, TextSettings, TextTokenizer
+from magjax.encoders import DualEncoder
+from magjax.hub._locate import locate, read_stated
+from magjax.hub._model import Model
+from magjax.hub._stated import Stated
+from magjax.hub._tower import read_tower
+from magjax.similarity import Score
+from magjax.typing import Side
+
+__all__ = ["load"]
+
+_log = logging.getLogger(__name__)
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    score: Score | None = None,
+    cross_evaluation: bool = False,
+    step: int | None = None,
+    restore: Callable[[Path, int, Model], Model] | None = None,
+    dtype: str = "float32",
+    remat: bool = False,
+    pooling: str | None = None,
+    query_prompt: str | None = None,
+    document_prompt: str | None = None,
+    query_max_length: int | None = None,
+    document_max_length: int | None = None,
+) -> Model:
+    """Reads a model from a run folder, a saved model, or a Hugging Face folder.
+
+    Kinds of folder: a run (its ``model/``); what ``save`` wrote; a sentence-transformers folder
+    (Transformer, Pooling, optionally Dense and Normalize); a plain Hugging Face folder of the BERT
+    family, which states neither score nor pooling. When ``path`` does not exist and looks like
+    ``organization/name`` (or is ``hf:organization/name``), it is fetched from the Hugging Face
+    hub: safetensors, JSON and vocabulary files only. No code from a folder is ever run.
+
+    Score, pooling and prompts are properties of the trained model. Where the folder states one,
+    an argument must agree with it, unless ``cross_evaluation`` asks for another. Lengths only
+    lower: the limit of each side is the least of the argument, what the folder states, the
+    tokenizer's limit and the position table; ``cross_evaluation`` lifts the folder's.
+
+    Args:
+        path: folder or hub id.
+        score: the score to rank by.
+        cross_evaluation: let arguments replace what the folder states.
+        step: a step's full checkpoint of a run folder instead of its ``model/``.
+        restore: reads that checkpoint, ``(run folder, step, model) -> model``; needed for
+            ``step``, since checkpoints belong to training.
+        dtype: compute dtype, ``float32`` or ``bfloat16``; parameters are float32.
+        remat: recompute layers in the backward pass, to train with less memory.
+        pooling: a name in ``magjax.encoders.POOLINGS``; ``mean`` where nobody states one.
+        query_prompt: put before each query.
+        document_prompt: put before each document.
+        query_max_length: most tokens of a query.
+        document_max_length: most tokens of a document.
+
+    Returns:
+        The model; its ``score`` is None when neither folder nor caller states one.
+
+    Raises:
+        InputError: a missing, damaged or unsupported folder, or an argument against it.
+
+    >>> load("/nowhere/model")
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: /nowhere/model does not exist.
+    """
+    folder, run = locate(path)
+    stated = read_stated(folder)
+    chosen = _agree("pooling", stated.pooling, pooling, folder, cross_evaluation)
+    if chosen is None:
+        chosen = "mean"
+        _log.info("%s states no pooling; using mean.", folder)
+    towers = [stated.query_folder]
+    if stated.document_folder is not None:
+        towers.append(stated.document_folder)
+    encoder = DualEncoder(
+        *(read_tower(tower, dtype=dtype, remat=remat) for tower in towers),
+        pooling=chosen,
+        projection=stated.projection,
+        document_projection=stated.document_projection,
+    )
+    tokenizer = TextTokenizer.load(stated.query_folder)
+    if stated.lower_case:
+        _check_lower_case(tokenizer, folder)
+    prompts = {
+        side: _agree(
+            f"{side}_prompt",
+            getattr(stated, f"{side}_prompt"),
+            query_prompt if side == "query" else document_prompt,
+            folder,
+            cross_evaluation,
+        )
+        for side in SIDES
+    }
+    wanted: dict[Side, int | None] = {"query": query_max_length, "document": document_max_length}
+    lengths = {
+        side: _length(side, wanted[side], stated, tokenizer, encoder, cross_evaluation)
+        for side in SIDES
+    }
+    model = Model(
+        encoder,
+        _score(stated.score, score, folder, cross_evaluation),
+        tokenizer,
+        TextSettings(
+            query_max_length=lengths["query"],
+            document_max_length=lengths["document"],
+            query_prompt=prompts["query"] or "",
+            document_prompt=prompts["document"] or "",
+        ),
+    )
+    if step is None:
+        return model
+    if run is None:
+        raise InputError(f"step={step} was asked for, but {folder} is no run folder.")
+    if restore is None:
+        raise InputError(f"step={step} needs restore=, the reader of training checkpoints.")
+    return restore(run, step, model)
+
+
+def _agree(
+    name: str, stated: str | None, given: str | None, folder: Path, cross_evaluation: bool
+) -> str | None:
+    if given is None or stated is None or given == stated or cross_evaluation:
+        return stated if given is None else given
+    raise InputError(
+        f"{name}={given!r} contradicts {folder}, which was trained with {stated!r}; leave it out, "
+        "or ask for a cross-evaluation."
+    )
+
+
+def _score(
+    stated: Score | None, given: Score | None, folder: Path, cross_evaluation: bool
+) -> Score | None:
+    if given is None or stated is None or cross_evaluation:
+        return stated if given is None else given
+    if not stated.agrees_with(given):
+        raise InputError(
+            f"the score {given} contradicts {folder}, which was trained for {stated}; leave it "
+            "out, or ask for a cross-evaluation."
+        )
+    return stated if given.temperature is None else given
+
+
+def _length(
+    side: Side,
+    wanted: int | None,
+    stated: Stated,
+    tokenizer: TextTokenizer,
+    encoder: DualEncoder,
+    cross_evaluation: bool,
+) -> int:
+    """The least of all limits; says which one lowered what the caller asked for."""
+    limits = {
+        "its position table": encoder.tower(side).config.max_length,
+        "its tokenizer": tokenizer.model_max_length,
+        "its folder": None if cross_evaluation else getattr(stated, f"{side}_max_length"),
+    }
+    source, limit = min(
+        ((name, value) for name, value in limits.items() if value is not None),
+        key=lambda item: item[1],
+    )
+    if wanted is None:
+        return limit
+    length = positive_integer(f"{side}_max_length", wanted)
+    if length > limit:
+        _log.warning(
+            "%s_max_length=%d is lowered to %d, the limit of %s.", side, length, limit, source
+        )
+    return min(length, limit)
+
+
+def _check_lower_case(tokenizer: TextTokenizer, folder: Path) -> None:
+    upper, lower = tokenizer.encode(["Aa Bb", "aa bb"], 16)
+    if upper.tolist() != lower.tolist():
+        raise InputError(
+            f"{folder} asks for lower-cased text (do_lower_case), but its tokenizer keeps capitals; "
+            "add a Lowercase normalizer to its tokenizer.json."
+        )
