@@ -15,6 +15,7 @@ from ml_collections.config_flags.config_flags import ConfigFileFlagParser
 from magjax.checks import InputError, RunError, choose
 
 __all__ = [
+    "check_keys",
     "differences",
     "from_json",
     "log_plainly",
@@ -103,6 +104,30 @@ def differences(
     return found
 
 
+def check_keys(config: Mapping[str, Any], known: Mapping[str, Any], prefix: str = "") -> None:
+    """Refuses a JSON config whose keys are not exactly those of ``known``, sections included.
+
+    Raises:
+        InputError: a missing or an unknown key.
+
+    >>> check_keys({"loop": {"stps": 1}}, {"loop": {"steps": 1}})
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: unknown config key 'loop.stps'; known: loop.steps. Did you mean 'loop.steps'?
+    """
+    names = [prefix + key for key in known]
+    for key in config:
+        choose("config key", prefix + key, names)
+    for key, value in known.items():
+        if key not in config:
+            raise InputError(f"the config lacks {prefix + key}; start from retrieval_config.")
+        if isinstance(value, Mapping):
+            section = config[key]
+            if not isinstance(section, Mapping):
+                raise InputError(f"the config's {prefix + key} is {section!r}, not a section.")
+            check_keys(section, value, f"{prefix}{key}.")
+
+
 def run_main(main: Callable[[], int | None]) -> None:
     """Parses the command line, runs ``main()`` and exits with its status.
 
@@ -166,6 +191,13 @@ def _check_config_file(argv: Sequence[str]) -> None:
                 raise InputError(
                     f"config file {path!r} does not exist; here are: {known or 'none'}."
                 )
+            try:
+                ConfigFileFlagParser("config").parse(item.removeprefix("--config="))
+            except (AttributeError, KeyError, ImportError, NameError, SyntaxError) as error:
+                raise InputError(
+                    f"config file {path!r} cannot be used ({type(error).__name__}: {error}); it "
+                    "needs a function get_config(arguments) that returns a config."
+                ) from error
 
 
 def _unknown_key(argv: Sequence[str], error: Exception) -> InputError:

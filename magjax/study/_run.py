@@ -11,6 +11,7 @@ import jax
 
 from magjax import hub
 from magjax.checks import InputError, choose, positive_integer, positive_number
+from magjax.config import check_keys, retrieval_config, to_json
 from magjax.data import Benchmark, TextPreprocessor, TrainingBatches, batch_iterator
 from magjax.evaluation import (
     RetrievalResult,
@@ -70,6 +71,7 @@ def train_retrieval(
     >>> config = to_json(retrieval_config(variant="dnorm", seed=0))
     >>> train_retrieval(config, "runs/dnorm")  # doctest: +SKIP
     """
+    check_keys(config, to_json(retrieval_config(variant="cosine", seed=0)))
     loss = LossSettings(**{k: v for k, v in config["loss"].items() if k != "negatives_per_query"})
     optimizer_settings = OptimizerSettings(**config["optimizer"])
     loop = LoopSettings(**config["loop"])

@@ -48,6 +48,35 @@ def test_a_wrong_command_line_is_one_line_and_status_2(arguments, message):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no attribute 'get_config'"),
+        ("def get_config(:", "SyntaxError"),
+        (
+            "from ml_collections import ConfigDict\n"
+            "def get_config(arguments=None): return ConfigDict({'seed': 0})\n",
+            "the config lacks",
+        ),
+        (
+            "from magjax.config import retrieval_config\n"
+            "def get_config(arguments=None):\n"
+            "    config = retrieval_config(variant='dot', seed=0)\n"
+            "    config.loop.stps = 5\n"
+            "    return config\n",
+            "unknown config key 'loop.stps'",
+        ),
+    ],
+)
+def test_a_config_file_that_cannot_be_used_is_one_line(text, message, tmp_path):
+    (tmp_path / "config.py").write_text(text)
+    result = run(f"--config={tmp_path / 'config.py'}", f"--workdir={tmp_path / 'run'}")
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory):
     """A JSONL training file and a BEIR folder to test on."""
