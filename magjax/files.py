@@ -11,7 +11,14 @@ from typing import Any
 
 from magjax.checks import InputError
 
-__all__ = ["open_to_readers", "read_json", "write_folder", "write_json", "write_text"]
+__all__ = [
+    "open_to_readers",
+    "read_json",
+    "write_bytes",
+    "write_folder",
+    "write_json",
+    "write_text",
+]
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -23,12 +30,24 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     >>> target.read_text()
     'whole'
     """
+    write_bytes(path, text.encode("utf-8"))
+
+
+def write_bytes(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes ``content`` to ``path`` in one rename; parents are made.
+
+    >>> import tempfile, pathlib
+    >>> target = pathlib.Path(tempfile.mkdtemp(), "a", "picture.png")
+    >>> write_bytes(target, b"whole")
+    >>> target.read_bytes()
+    b'whole'
+    """
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
             file.flush()
             os.fsync(file.fileno())
         open_to_readers(name)

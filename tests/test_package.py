@@ -8,18 +8,21 @@ import sys
 import pytest
 
 MODULES = (
+    "analysis",
     "checks",
     "config",
     "data",
     "encoders",
     "evaluation",
     "files",
+    "fisher",
     "hub",
     "losses",
     "mesh",
     "similarity",
     "study",
     "training",
+    "trees",
 )
 
 

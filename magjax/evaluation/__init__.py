@@ -1,7 +1,7 @@
 """Encoding, exact search and ranking metrics."""
 
 from magjax.evaluation._bm25 import bm25
-from magjax.evaluation._encode import encode
+from magjax.evaluation._encode import encode, encode_tokens
 from magjax.evaluation._metrics import METRICS, Evaluation, evaluate_run, metric_depth
 from magjax.evaluation._progress import progress_bar
 from magjax.evaluation._ranking import Ranking
@@ -22,6 +22,7 @@ __all__ = [
     "bm25",
     "check_depth",
     "encode",
+    "encode_tokens",
     "evaluate_bm25",
     "evaluate_retrieval",
     "evaluate_run",

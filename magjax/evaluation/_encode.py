@@ -2,7 +2,7 @@
 
 import collections
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -16,7 +16,7 @@ from magjax.encoders import DualEncoder
 from magjax.mesh import data_mesh, replicate, rows
 from magjax.typing import Side
 
-__all__ = ["encode"]
+__all__ = ["encode", "encode_tokens"]
 
 _IN_FLIGHT = 4  # batches on the devices while the host pads the next ones
 
@@ -63,15 +63,70 @@ def encode(
     >>> encode(DualEncoder.create(config), preprocessor, ["a", "b a", ""], "query").shape
     (3, 16)
     """
-    budget = positive_integer("tokens_per_batch", tokens_per_batch)
     block_size = positive_integer("block_size", block_size)
     if ids is not None and len(ids) != len(texts):
         raise InputError(f"{len(ids)} ids for {len(texts)} texts; give one each.")
+    blocks = (
+        preprocessor.tokenize(texts[start : start + block_size], side)
+        for start in range(0, len(texts), block_size)
+    )
+    return encode_tokens(
+        encoder,
+        preprocessor,
+        blocks,
+        side,
+        count=len(texts),
+        ids=ids,
+        mesh=mesh,
+        tokens_per_batch=tokens_per_batch,
+        progress=progress,
+    )
+
+
+def encode_tokens(
+    encoder: DualEncoder,
+    preprocessor: TextPreprocessor,
+    blocks: Iterable[Sequence[np.ndarray]],
+    side: Side,
+    *,
+    count: int,
+    ids: Sequence[str] | None = None,
+    mesh: Mesh | None = None,
+    tokens_per_batch: int = 2048,
+    progress: Callable[[int, int], None] | None = None,
+) -> np.ndarray:
+    """As :func:`encode`, of texts that are tokens already.
+
+    Args:
+        encoder: embeds both sides; not changed.
+        preprocessor: pads the tokens.
+        blocks: token ids, one array a text, a block of texts at a time.
+        side: ``"query"`` or ``"document"``.
+        count: texts of all blocks.
+        ids: one name a text, for messages.
+        mesh: devices to use; default: all of this process.
+        tokens_per_batch: tokens of a batch on each device.
+        progress: called with (texts done, texts in all) after each batch.
+
+    Raises:
+        InputError: an embedding is not finite (its id is named), or a count is below 1.
+
+    >>> from magjax.data import TextSettings, TextTokenizer
+    >>> from magjax.encoders import EncoderConfig
+    >>> tokenizer = TextTokenizer.train(["a b"] * 2, 270)
+    >>> preprocessor = TextPreprocessor(tokenizer, TextSettings(query_max_length=8, document_max_length=8))
+    >>> config = EncoderConfig(vocab_size=270, hidden_size=16, num_hidden_layers=1,
+    ...     num_attention_heads=2, intermediate_size=32, max_position_embeddings=8)
+    >>> blocks = [[np.array([2, 5, 3]), np.array([2, 3])]]
+    >>> encode_tokens(DualEncoder.create(config), preprocessor, blocks, "query", count=2).shape
+    (2, 16)
+    """
+    budget = positive_integer("tokens_per_batch", tokens_per_batch)
     mesh = mesh or data_mesh(jax.local_devices())
     graph, state = nnx.split(encoder)
     state = replicate(state, mesh)
     limit = preprocessor.settings.max_length(side)
-    result = np.empty((len(texts), encoder.dim), np.float32)
+    result = np.empty((count, encoder.dim), np.float32)
     in_flight: collections.deque[tuple[jax.Array, np.ndarray]] = collections.deque()
     done = 0
 
@@ -83,17 +138,18 @@ def encode(
             _check_finite(result, places, side, ids)
             done += len(places)
             if progress is not None:
-                progress(done, len(texts))
+                progress(done, count)
 
-    for start in range(0, len(texts), block_size):
-        tokens = preprocessor.tokenize(texts[start : start + block_size], side)
+    start = 0
+    for tokens in blocks:
         lengths = np.array([len(row) for row in tokens])
-        for places, length, count in _batches(lengths, limit, budget, mesh.size):
+        for places, length, size in _batches(lengths, limit, budget, mesh.size):
             # Rows of padding only: finite by the encoder's contract, and dropped again.
-            filled = [tokens[place] for place in places] + [tokens[0][:0]] * (count - len(places))
+            filled = [tokens[place] for place in places] + [tokens[0][:0]] * (size - len(places))
             batch = jax.device_put(preprocessor.pad(filled, length=length), rows(mesh))
             in_flight.append((_embed(graph, state, batch, side), places + start))
             collect(_IN_FLIGHT)
+        start += len(tokens)
     collect(0)
     return result
 

@@ -14,25 +14,12 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from magjax.checks import InputError, positive_integer
+from magjax.trees import flatten_named
 
 __all__ = ["Checkpoints", "leaf_names"]
 
 State = TypeVar("State")
 _log = logging.getLogger("magjax")
-
-
-def _name(path: tuple[Any, ...]) -> str:
-    return "/".join(
-        str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", part))))
-        for part in path
-    )
-
-
-def _flatten(state: Any) -> tuple[dict[str, Any], Any]:
-    leaves, structure = jax.tree_util.tree_flatten_with_path(state)
-    named = {_name(path): leaf for path, leaf in leaves}
-    assert len(named) == len(leaves), "two leaves of the state share a name"
-    return named, structure
 
 
 def leaf_names(state: Any) -> list[str]:
@@ -41,7 +28,7 @@ def leaf_names(state: Any) -> list[str]:
     >>> leaf_names({"params": {"kernel": 1.0}, "step": 3})
     ['params/kernel', 'step']
     """
-    return list(_flatten(state)[0])
+    return list(flatten_named(state)[0])
 
 
 class Checkpoints:
@@ -87,7 +74,7 @@ class Checkpoints:
             return
         if step in self._manager.all_steps():
             self._manager.delete(step)  # damaged: Orbax would refuse to write over it
-        named, _ = _flatten(state)
+        named, _ = flatten_named(state)
         self._manager.save(
             step,
             args=ocp.args.Composite(
@@ -128,7 +115,7 @@ class Checkpoints:
         if chosen not in complete:
             raise InputError(f"{self.folder} has no complete step {chosen}; it has: {complete}.")
 
-        named, structure = _flatten(target)
+        named, structure = flatten_named(target)
         stored = self._stored(chosen)
         problems = [f"{name} is missing" for name in sorted(named.keys() - stored.keys())]
         problems += [f"{name} is unexpected" for name in sorted(stored.keys() - named.keys())]
