@@ -65,4 +65,4 @@ def calibrate_temperature(
     reference = positive_number("reference_temperature", reference_temperature)
     own = _deviation(queries, documents, gamma_query, gamma_document, "model's")
     cosine = _deviation(queries, documents, 1.0, 1.0, "cosine")
-    return reference * own / cosine
+    return reference * (own / cosine)  # exactly the reference for cosine itself
