@@ -2,11 +2,12 @@
 
     python launch/evaluate.py --checkpoint=runs/code --data=code
     python launch/evaluate.py --checkpoint=MODEL_FOLDER --data=BEIR_FOLDER --score=cosine --bm25
+    python launch/evaluate.py --checkpoint=runs/code --data=code --index=faiss:HNSW32
 
 The score, pooling, prompts and lengths are the trained model's. A folder that states no score
 needs --score=; naming one for a model that was trained under another is a cross-evaluation, and
-is said to be one. Prints a table; --workdir= also receives results.json, TREC runs and per-query
-values.
+is said to be one. --index= adds a row for an approximate index and says what it loses. Prints a
+table; --workdir= also receives results.json, TREC runs and per-query values.
 """
 
 import dataclasses
@@ -22,7 +23,9 @@ from magjax.data import Benchmark, TextPreprocessor, code_search, read_beir
 from magjax.evaluation import METRICS as USUAL
 from magjax.evaluation import (
     check_depth,
+    check_index,
     evaluate_bm25,
+    evaluate_index,
     evaluate_retrieval,
     format_results,
     progress_bar,
@@ -42,6 +45,10 @@ WORKDIR = flags.DEFINE_string("workdir", None, "Folder for results.json, runs/ a
 K = flags.DEFINE_integer("k", 100, "Documents a query.")
 METRICS = flags.DEFINE_list("metrics", [], "Metrics such as ndcg@10; default: the usual five.")
 BM25 = flags.DEFINE_bool("bm25", False, "Add a BM25 row.")
+INDEX = flags.DEFINE_string(
+    "index", "exact", "Also search by faiss:FACTORY, such as faiss:HNSW32 or faiss:IVF64,Flat."
+)
+INDEX_SEARCH = flags.DEFINE_string("index_search", "", "Such as efSearch=64 or nprobe=8.")
 IGNORE_IDENTICAL_IDS = flags.DEFINE_bool(
     "ignore_identical_ids", False, "Never return the document whose id is the query's (ArguAna)."
 )
@@ -66,6 +73,7 @@ def main() -> int:
     named = Score.parse(SCORE.value) if SCORE.value else None
     metrics = METRICS.value or USUAL
     check_depth(metrics, K.value)
+    approximate = check_index(INDEX.value, INDEX_SEARCH.value) is not None
     log = logging.getLogger("magjax")
     model = hub.load(
         CHECKPOINT.value,
@@ -85,33 +93,43 @@ def main() -> int:
         model = dataclasses.replace(model, score=named)
     score = model.require_score()
     preprocessor = TextPreprocessor(model.tokenizer, model.text)
-    results = []
+    results, indexes = [], []
     for benchmark in list(_benchmarks(DATA.value)):  # all are read before the first is embedded
         with progress_bar(benchmark.name) as progress:
-            result = evaluate_retrieval(
-                model.encoder,
-                preprocessor,
-                benchmark,
-                score,
-                k=K.value,
-                metrics=metrics,
-                ignore_identical_ids=IGNORE_IDENTICAL_IDS.value,
-                tokens_per_batch=TOKENS_PER_BATCH.value,
-                progress=progress,
-            )
+            common = {
+                "k": K.value,
+                "metrics": metrics,
+                "ignore_identical_ids": IGNORE_IDENTICAL_IDS.value,
+                "tokens_per_batch": TOKENS_PER_BATCH.value,
+                "progress": progress,
+            }
+            arguments = (model.encoder, preprocessor, benchmark, score)
+            if approximate:
+                indexes.append(
+                    evaluate_index(
+                        *arguments, index=INDEX.value, index_search=INDEX_SEARCH.value, **common
+                    )
+                )
+                result = indexes[-1].exact
+            else:
+                result = evaluate_retrieval(*arguments, **common)
         results.append(result)
         means = (f"{name} {value:.4f}" for name, value in result.evaluation.mean.items())
         log.info("%s: %s", benchmark.name, ", ".join(means))  # a later one may fail
+        if approximate:
+            results.append(indexes[-1].approximate)
         if BM25.value:
             results.append(evaluate_bm25(benchmark, k=K.value, metrics=metrics))
     log.info(preprocessor.describe())
-    print(format_results(results))
+    print("\n".join([format_results(results), *(index.describe() for index in indexes)]))
     if WORKDIR.value:
         about = {
             "checkpoint": CHECKPOINT.value,
             "pooling": model.encoder.pooling,
             "text": preprocessor.settings.to_json(),
         }
+        if indexes:
+            about["indexes"] = [index.to_json() for index in indexes]
         write_results(WORKDIR.value, results, about)
     return 0
 

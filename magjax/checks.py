@@ -7,12 +7,21 @@ magjax.checks.InputError: unknown variant 'qnrom'; known: cosine, dot, qnorm, dn
 """
 
 import difflib
+import importlib
 import math
 from collections.abc import Iterable
 from numbers import Real
 from typing import Any
 
-__all__ = ["InputError", "RunError", "choose", "fraction", "positive_integer", "positive_number"]
+__all__ = [
+    "InputError",
+    "RunError",
+    "choose",
+    "fraction",
+    "need",
+    "positive_integer",
+    "positive_number",
+]
 
 
 class InputError(ValueError):
@@ -91,6 +100,32 @@ def fraction(name: str, value: Any) -> float:
     if not 0.0 <= number <= 1.0:
         raise InputError(f"{name}={value!r} must be a number from 0 to 1.")
     return number
+
+
+def need(module: str, extra: str) -> Any:
+    """Imports and returns a module of an optional extra, or raises, naming what to install.
+
+    Args:
+        module: dotted name, such as ``"faiss"``.
+        extra: the extra of pyproject.toml that brings it.
+
+    Raises:
+        InputError: the package is not installed, or fails to import.
+
+    >>> need("no_such_engine", "engines")
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: this needs the package no_such_engine: pip install -e '.[engines]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        missing = isinstance(error, ModuleNotFoundError) and error.name in (package, module)
+        found = "" if missing else f", which is there but fails to import ({error})"
+        raise InputError(
+            f"this needs the package {package}{found}: pip install -e '.[{extra}]'"
+        ) from error
 
 
 def _number(value: Any) -> float:

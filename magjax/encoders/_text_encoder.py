@@ -220,7 +220,7 @@ class TextEncoder(nnx.Module):
         if dropout_key is not None:
             keys = list(jax.random.split(dropout_key, len(self.layers) + 1))
         hidden = self.embeddings(jnp.asarray(input_ids), types, keys[0])
-        bias = self._distance_bias(length)
+        bias = None if self.relative_bias is None else self._distance_bias(length)
         states = [hidden]
         for layer, key in zip(self.layers, keys[1:], strict=True):
             apply = _rematerialized if self.remat else Layer.__call__
@@ -228,9 +228,8 @@ class TextEncoder(nnx.Module):
             states.append(hidden)
         return tuple(states) if output_layers else hidden
 
-    def _distance_bias(self, length: int) -> Float[jax.Array, "heads length length"] | None:
-        if self.relative_bias is None:
-            return None
+    def _distance_bias(self, length: int) -> Float[jax.Array, "heads length length"]:
+        assert self.relative_bias is not None
         position = jnp.arange(length)
         # Distances first, then pairs: the constant that XLA sees is 2 * length - 1 numbers.
         by_distance = self.relative_bias(jnp.asarray(distance_buckets(length)))

@@ -3,5 +3,6 @@
 from magjax.hub._load import load
 from magjax.hub._model import Model
 from magjax.hub._own_folder import save
+from magjax.hub._sentence_transformers_write import save_sentence_transformers
 
-__all__ = ["Model", "load", "save"]
+__all__ = ["Model", "load", "save", "save_sentence_transformers"]

@@ -1,6 +1,7 @@
 """The one loader: every program and library call reads models through it."""
 
 import logging
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -38,8 +39,8 @@ def load(
     """Reads a model from a run folder, a saved model, or a Hugging Face folder.
 
     Kinds of folder: a run (its ``model/``); what ``save`` wrote; a sentence-transformers folder
-    (Transformer, Pooling, optionally Dense and Normalize); a plain Hugging Face folder of the BERT
-    family, which states neither score nor pooling. When ``path`` does not exist and looks like
+    (Transformer, Pooling, optionally Dense and Normalize, in one chain or in a Router's routes); a
+    plain Hugging Face folder of the BERT family, which states neither score nor pooling. When ``path`` does not exist and looks like
     ``organization/name`` (or is ``hf:organization/name``), it is fetched from the Hugging Face
     hub: safetensors, JSON and vocabulary files only. No code from a folder is ever run.
 
@@ -89,9 +90,11 @@ def load(
         projection=stated.projection,
         document_projection=stated.document_projection,
     )
-    tokenizer = TextTokenizer.load(stated.query_folder)
-    if stated.lower_case:
-        _check_lower_case(tokenizer, folder)
+    tokenizers = _tokenizers(stated, folder)
+    # The one that admits the longest texts: each side has a limit of its own.
+    tokenizer = max(tokenizers.values(), key=lambda t: t.model_max_length or math.inf)
+    if stated.lower_case is not None:
+        _check_lower_case(tokenizer, stated.lower_case, folder)
     prompts = {
         side: _agree(
             f"{side}_prompt",
@@ -104,7 +107,7 @@ def load(
     }
     wanted: dict[Side, int | None] = {"query": query_max_length, "document": document_max_length}
     lengths = {
-        side: _length(side, wanted[side], stated, tokenizer, encoder, cross_evaluation)
+        side: _length(side, wanted[side], stated, tokenizers[side], encoder, cross_evaluation)
         for side in SIDES
     }
     model = Model(
@@ -169,6 +172,16 @@ def _length(
         ((name, value) for name, value in limits.items() if value is not None),
         key=lambda item: item[1],
     )
+    own = limits["its folder"]
+    if own is not None and own > limit:
+        # sentence-transformers lets the folder's number outdo the tokenizer's.
+        _log.warning(
+            "%s_max_length=%d of its folder is lowered to %d, the limit of %s.",
+            side,
+            own,
+            limit,
+            source,
+        )
     if wanted is None:
         return limit
     length = positive_integer(f"{side}_max_length", wanted)
@@ -179,10 +192,24 @@ def _length(
     return min(length, limit)
 
 
-def _check_lower_case(tokenizer: TextTokenizer, folder: Path) -> None:
-    upper, lower = tokenizer.encode(["Aa Bb", "aa bb"], 16)
-    if upper.tolist() != lower.tolist():
+def _tokenizers(stated: Stated, folder: Path) -> dict[Side, TextTokenizer]:
+    query = TextTokenizer.load(stated.query_folder)
+    if stated.document_folder is None:
+        return dict.fromkeys(SIDES, query)
+    document = TextTokenizer.load(stated.document_folder)
+    if (query.fingerprint, query.pad_id) != (document.fingerprint, document.pad_id):
         raise InputError(
-            f"{folder} asks for lower-cased text (do_lower_case), but its tokenizer keeps capitals; "
-            "add a Lowercase normalizer to its tokenizer.json."
+            f"{folder} tokenizes queries and documents by different tokenizers, which is not "
+            "supported; one tokenizer serves both sides."
+        )
+    return {"query": query, "document": document}
+
+
+def _check_lower_case(tokenizer: TextTokenizer, stated: bool, folder: Path) -> None:
+    upper, lower = tokenizer.encode(["Aa Bb", "aa bb"], 16)
+    if (upper.tolist() == lower.tolist()) is not stated:
+        asks, does = ("lower-cased", "keeps") if stated else ("cased", "drops")
+        raise InputError(
+            f"{folder} asks for {asks} text (do_lower_case), but its tokenizer.json {does} "
+            "capitals; make its normalizer and the setting agree."
         )

@@ -1,28 +1,25 @@
-"""sentence-transformers folders: ``modules.json`` and its modules, by a closed table."""
+"""sentence-transformers folders: what their modules and settings say, by closed tables."""
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from magjax.checks import InputError, choose
+from magjax.checks import InputError, choose, positive_integer
+from magjax.data import SIDES
 from magjax.encoders import Projection
 from magjax.files import read_json
 from magjax.hub._projection import read_projections
+from magjax.hub._router import MODULES_FILE, read_chains
 from magjax.hub._stated import Stated
+from magjax.hub._statement import STATEMENT_FILE, agreed
 from magjax.similarity import Score
+from magjax.typing import Side
 
 __all__ = ["MODULES_FILE", "read_sentence_transformers"]
 
 _log = logging.getLogger(__name__)
 
-MODULES_FILE = "modules.json"
-_MODULES = ("Transformer", "Pooling", "Dense", "Normalize")
-_ORDERS = (
-    ("Transformer", "Pooling"),
-    ("Transformer", "Pooling", "Dense"),
-    ("Transformer", "Pooling", "Normalize"),
-    ("Transformer", "Pooling", "Dense", "Normalize"),
-)
 # Poolings by the name that newer folders state, and the flags of older ones.
 _POOLINGS = {
     "mean": "mean",
@@ -50,80 +47,77 @@ _LENGTH_FILES = (
     "sentence_distilbert_config.json",
     "sentence_xlm-roberta_config.json",
 )
+# Settings of the Transformer module that change its numbers or its tokens.
+_UNSUPPORTED = (
+    "query_expansion",
+    "processing_kwargs",
+    "tokenizer_args",
+    "processor_kwargs",
+    "config_args",
+    "config_kwargs",
+)
+_DOCUMENT_PROMPTS = ("document", "passage", "corpus")
+_BERT_TOKENIZERS = ("BertTokenizer", "DistilBertTokenizer", "MPNetTokenizer")
 _SCORES = {"cosine": "cosine", "dot": "dot", "dot_product": "dot"}
 
 
 def read_sentence_transformers(folder: Path) -> Stated:
     """Reads what a sentence-transformers folder states: modules, prompts, length, similarity.
 
-    ``Normalize``, or similarity ``cosine``, is the cosine score; similarity ``dot`` without
-    ``Normalize`` is the dot product; without either no score is stated.
+    A side whose modules end in ``Normalize`` has power 1, another power 0: with both, or with
+    similarity ``cosine`` and neither, the score is cosine; with similarity ``dot`` it is dot,
+    qnorm or dnorm. A folder that normalizes one side and states ``cosine`` (which normalizes both)
+    or nothing contradicts itself or leaves it open, so no score is read. ``magjax.json``, where
+    there, must agree with all this, and says the rest.
 
     Raises:
-        InputError: another module, order, pooling or similarity than these. Nothing that the
-            folder names is imported or run.
+        InputError: another module, order, pooling or similarity than these, or sides that differ
+            in something that one model of magjax has in common. Nothing that the folder names is
+            imported or run.
     """
-    kinds, paths = _modules(folder)
-    tower = paths["Transformer"]
+    chains = read_chains(folder)
     general = _optional(folder / "config_sentence_transformers.json")
-    pooling, with_prompt = _pooling(paths["Pooling"] / "config.json")
-    prompts = _prompts(folder, general)
-    if not with_prompt and any(prompts.values()):
+    if general.get("model_type") not in (None, "SentenceTransformer"):
         raise InputError(
-            f"{paths['Pooling']} leaves the prompt's tokens out of pooling (include_prompt false), "
-            "which is not supported; use another checkpoint or one without prompts."
+            f"{folder} holds a {general['model_type']}, which gives no embedding to compare; only "
+            "SentenceTransformer is supported."
         )
     if general.get("truncate_dim") is not None:
         raise InputError(
             f"{folder} truncates embeddings to {general['truncate_dim']} dimensions, which is not "
             "supported; remove truncate_dim from config_sentence_transformers.json to use all."
         )
-    length: dict[str, Any] = next(
-        (read_json(tower / name) for name in _LENGTH_FILES if (tower / name).is_file()), {}
-    )
-    task = length.get("transformer_task", "feature-extraction")
-    if task != "feature-extraction":
-        raise InputError(f"{tower} is set up for the task {task!r}, not for feature-extraction.")
-    return Stated(
-        query_folder=tower,
-        projection=_dense(paths["Dense"]) if "Dense" in kinds else None,
-        pooling=pooling,
-        score=_score(folder, general, "Normalize" in kinds),
+    prompts = _prompts(folder, general)
+    poolings = {side: _pooling(chains[side]["Pooling"], prompts[side]) for side in SIDES}
+    if poolings["query"] != poolings["document"]:
+        raise InputError(
+            f"{folder} pools queries by {poolings['query']} and documents by "
+            f"{poolings['document']}; one pooling for both sides is supported."
+        )
+    towers = {side: chains[side]["Transformer"] for side in SIDES}
+    lengths = {side: _length(towers[side], side) for side in SIDES}
+    cases = {side: _lower_case(towers[side]) for side in SIDES}
+    if cases["query"] != cases["document"]:
+        raise InputError(f"{folder} lowers the case (do_lower_case) of one side alone.")
+    projection, document_projection = _projections(folder, chains)
+    stated = Stated(
+        query_folder=towers["query"],
+        document_folder=None if towers["document"] == towers["query"] else towers["document"],
+        projection=projection,
+        document_projection=document_projection,
+        pooling=poolings["query"],
+        score=_score(folder, general, {side: _normalizes(chains[side]) for side in SIDES}),
         query_prompt=prompts["query"],
         document_prompt=prompts["document"],
-        query_max_length=length.get("max_seq_length"),
-        document_max_length=length.get("max_seq_length"),
-        lower_case=bool(length.get("do_lower_case", False)),
+        query_max_length=lengths["query"],
+        document_max_length=lengths["document"],
+        lower_case=cases["query"],
     )
+    return agreed(folder, stated) if (folder / STATEMENT_FILE).is_file() else stated
 
 
-def _modules(folder: Path) -> tuple[tuple[str, ...], dict[str, Path]]:
-    file = folder / MODULES_FILE
-    modules = read_json(file)
-    try:
-        ordered = sorted(modules, key=lambda module: module["idx"])
-        named = [(module["type"], module["path"]) for module in ordered]
-    except (TypeError, KeyError) as error:
-        raise InputError(f'{file} must list objects with "idx", "path" and "type".') from error
-    for name, path in named:
-        package, _, kind = name.rpartition(".")
-        if not package.startswith("sentence_transformers.") or kind not in _MODULES:
-            raise InputError(
-                f"{file} names the module {name!r}; known: {', '.join(_MODULES)} of "
-                "sentence_transformers. Other modules would need their own code."
-            )
-        if Path(path).is_absolute() or ".." in Path(path).parts:
-            raise InputError(f"{file} names a path outside its folder: {path!r}.")
-    kinds = tuple(name.rpartition(".")[2] for name, _ in named)
-    if kinds not in _ORDERS:
-        raise InputError(
-            f"{file} chains {' > '.join(kinds)}; supported is "
-            "Transformer > Pooling, then optionally Dense, then optionally Normalize."
-        )
-    return kinds, {kind: folder / path for kind, (_, path) in zip(kinds, named, strict=True)}
-
-
-def _pooling(file: Path) -> tuple[str, bool]:
+def _pooling(folder: Path, prompt: str | None) -> str:
+    file = folder / "config.json"
     config = read_json(file)
     stated = config.get("pooling_mode")
     if stated is None:
@@ -133,19 +127,74 @@ def _pooling(file: Path) -> tuple[str, bool]:
         raise InputError(
             f"{file} combines {len(modes)} poolings ({', '.join(modes)}); exactly one is supported."
         )
-    mode = choose(f"pooling in {file}", modes[0], _POOLINGS)
-    return _POOLINGS[mode], bool(config.get("include_prompt", True))
+    if prompt and not config.get("include_prompt", True):
+        raise InputError(
+            f"{folder} leaves the prompt's tokens out of pooling (include_prompt false), "
+            "which is not supported; use another checkpoint or one without prompts."
+        )
+    return _POOLINGS[choose(f"pooling in {file}", modes[0], _POOLINGS)]
 
 
-def _prompts(folder: Path, general: dict[str, Any]) -> dict[str, str | None]:
+def _length(folder: Path, side: Side) -> int | None:
+    """The maximum length of a side, once nothing else of the module changes its numbers."""
+    config = _transformer_settings(folder)
+    task = config.get("transformer_task", "feature-extraction")
+    if task != "feature-extraction":
+        raise InputError(f"{folder} is set up for the task {task!r}, not for feature-extraction.")
+    for name in _UNSUPPORTED:
+        if config.get(name):
+            raise InputError(
+                f"{folder} sets {name} to {config[name]!r}, which is not supported; remove it."
+            )
+    output = config.get("modality_config", {}).get("text", {}).get("method_output_name")
+    if output not in (None, "last_hidden_state"):
+        raise InputError(
+            f"{folder} takes {output!r} of its text model; only last_hidden_state is supported."
+        )
+    tokenizer = _optional(folder / "tokenizer_config.json")
+    for name in ("padding_side", "truncation_side"):
+        if tokenizer.get(name, "right") != "right":
+            raise InputError(
+                f"{folder}: {name} {tokenizer[name]!r} in tokenizer_config.json is not supported; "
+                "texts are cut and padded at their end."
+            )
+    # Version 6 has a length for each side, above the common one.
+    length = config.get(f"{side}_length") or config.get("max_seq_length")
+    return None if length is None else positive_integer(f"max_seq_length in {folder}", length)
+
+
+def _lower_case(folder: Path) -> bool | None:
+    if _transformer_settings(folder).get("do_lower_case"):
+        return True
+    tokenizer = _optional(folder / "tokenizer_config.json")
+    # transformers builds these anew, and its setting, on by default, outdoes tokenizer.json.
+    if str(tokenizer.get("tokenizer_class")).removesuffix("Fast") in _BERT_TOKENIZERS:
+        return bool(tokenizer.get("do_lower_case", True))
+    return None
+
+
+def _transformer_settings(folder: Path) -> dict[str, Any]:
+    files = (folder / name for name in _LENGTH_FILES)
+    return next((read_json(file) for file in files if file.is_file()), {})
+
+
+def _prompts(folder: Path, general: dict[str, Any]) -> dict[Side, str | None]:
     prompts = general.get("prompts") or {}
     default = general.get("default_prompt_name")
-    used = {
+    name = next((name for name in _DOCUMENT_PROMPTS if prompts.get(name)), None)
+    used: dict[Side, str | None] = {
         "query": prompts.get("query") or None,
-        "document": next(
-            (prompts[name] for name in ("document", "passage", "corpus") if prompts.get(name)), None
-        ),
+        "document": None if name is None else prompts[name],
     }
+    if name not in (None, "document"):
+        # Their encode_document says that it does, but an empty "document" is always there first.
+        _log.warning(
+            "%s: documents get the prompt %r (%r), which encode_document of sentence-transformers "
+            "5 and 6 leaves out.",
+            folder,
+            name,
+            prompts[name],
+        )
     if default is not None and prompts.get(default) and prompts[default] not in used.values():
         # Applied to both sides by some callers and to neither by others: never guessed.
         _log.warning(
@@ -158,13 +207,26 @@ def _prompts(folder: Path, general: dict[str, Any]) -> dict[str, str | None]:
     return used
 
 
+def _projections(
+    folder: Path, chains: Mapping[Side, Mapping[str, Path]]
+) -> tuple[Projection | None, Projection | None]:
+    query, document = (chains[side].get("Dense") for side in SIDES)
+    if query is None and document is None:
+        return None, None
+    if query is None or document is None:
+        alone = "documents" if query is None else "queries"
+        raise InputError(
+            f"{folder} has a Dense layer for {alone} alone, which is not supported; both sides "
+            "need one, their own or a common one."
+        )
+    return _dense(query), None if query == document else _dense(document)
+
+
 def _dense(folder: Path) -> Projection:
     config = read_json(folder / "config.json")
     if config.get("use_residual"):
         raise InputError(f"{folder} has a residual connection, which is not supported.")
-    for key in ("module_input_name", "module_output_name"):
-        if config.get(key) not in (None, "sentence_embedding"):
-            raise InputError(f"{folder}: {key} {config[key]!r} is not supported.")
+    _check_sentence_embedding(folder, config)
     missing = {"in_features", "out_features", "activation_function"} - set(config)
     if missing:
         raise InputError(f"{folder / 'config.json'} lacks {', '.join(sorted(missing))}.")
@@ -178,13 +240,39 @@ def _dense(folder: Path) -> Projection:
     return read_projections(folder / "model.safetensors", {"linear": settings})["linear"]
 
 
-def _score(folder: Path, general: dict[str, Any], normalized: bool) -> Score | None:
+def _normalizes(chain: Mapping[str, Path]) -> bool:
+    if "Normalize" not in chain:
+        return False
+    _check_sentence_embedding(chain["Normalize"], _optional(chain["Normalize"] / "config.json"))
+    return True
+
+
+def _check_sentence_embedding(folder: Path, config: Mapping[str, Any]) -> None:
+    for key in ("module_input_name", "module_output_name"):
+        if config.get(key) not in (None, "sentence_embedding"):
+            raise InputError(f"{folder}: {key} {config[key]!r} is not supported.")
+
+
+def _score(folder: Path, general: dict[str, Any], normalized: Mapping[Side, bool]) -> Score | None:
     stated = general.get("similarity_fn_name")
     if stated is not None:
         choose(f"similarity_fn_name in {folder}", stated, _SCORES)
-    if normalized:
+    powers = (float(normalized["query"]), float(normalized["document"]))
+    if powers == (1.0, 1.0):
         return Score.of("cosine")
-    return None if stated is None else Score.of(_SCORES[stated])
+    if stated is not None and _SCORES[stated] == "dot":
+        return Score.power(*powers)
+    if powers == (0.0, 0.0):
+        return None if stated is None else Score.of("cosine")
+    # sentence-transformers writes "cosine" where nobody chose a similarity.
+    _log.warning(
+        "%s normalizes %s alone, but its similarity is %s, which normalizes both: it states no "
+        "score; name the one that it was trained for.",
+        folder,
+        "queries" if normalized["query"] else "documents",
+        "cosine by default" if stated is None else stated,
+    )
+    return None
 
 
 def _optional(file: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ class Stated:
     Attributes:
         query_folder: config, weights and tokenizer of queries (and documents when shared).
         document_folder: the same for documents when their tower is its own.
+        lower_case: whether its own library lowers the case of texts.
 
     >>> Stated(Path("folder")).pooling is None
     True
@@ -31,4 +32,4 @@ class Stated:
     document_prompt: str | None = None
     query_max_length: int | None = None
     document_max_length: int | None = None
-    lower_case: bool = False
+    lower_case: bool | None = None

@@ -160,6 +160,7 @@ def test_prompts_of_both_sides(make_folder, caplog):
     general = {"prompts": {"query": "q: ", "document": "", "passage": "p: ", "other": "o: "}}
     text = load(make_folder(general=general)).text
     assert (text.query_prompt, text.document_prompt) == ("q: ", "p: ")
+    assert "documents get the prompt 'passage' ('p: ')" in caplog.text
     with pytest.raises(InputError, match="query_prompt='x' contradicts"):
         load(make_folder(general=general), query_prompt="x")
     with caplog.at_level(logging.WARNING, "magjax.hub"):
@@ -184,11 +185,44 @@ def test_lower_casing_must_be_the_tokenizers_own(make_folder, monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("lowers", "settings", "fits"),
+    [
+        (True, {"tokenizer_class": "BertTokenizer"}, True),
+        (True, {"tokenizer_class": "BertTokenizerFast", "do_lower_case": True}, True),
+        (True, {"tokenizer_class": "BertTokenizer", "do_lower_case": False}, False),
+        (False, {"tokenizer_class": "MPNetTokenizer"}, False),
+        (False, {"tokenizer_class": "BertTokenizer", "do_lower_case": False}, True),
+        (True, {"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": False}, True),
+        (False, {"do_lower_case": True}, True),
+    ],
+)
+def test_transformers_would_rebuild_a_bert_tokenizer(make_folder, lowers, settings, fits):
+    folder = make_folder()
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    normalizer = tokenizer["normalizer"] if lowers else None
+    (folder / "tokenizer.json").write_text(json.dumps({**tokenizer, "normalizer": normalizer}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"pad_token": "[PAD]", **settings}))
+    if fits:
+        load(folder)
+    else:
+        with pytest.raises(InputError, match="do_lower_case"):
+            load(folder)
+
+
+def test_a_length_that_the_tokenizer_lowers_is_logged(make_folder, caplog):
+    load(make_folder(bert={"max_seq_length": 512}))
+    assert "query_max_length=512 of its folder is lowered to 64, the limit of its" in caplog.text
+
+
+@pytest.mark.parametrize(
     ("modules", "message"),
     [
-        (("Transformer", "Pooling", "Router"), "module 'sentence_transformers.models.Router'"),
+        (
+            ("Transformer", "Pooling", "LayerNorm"),
+            "module 'sentence_transformers.models.LayerNorm'",
+        ),
         (("my_code.Transformer", "Pooling"), "module 'my_code.Transformer'"),
-        (("Transformer",), "chains Transformer; supported"),
+        (("Transformer",), "chains Transformer for the query side; supported"),
         (("Transformer", "Pooling", "Normalize", "Dense"), "chains .*Normalize > Dense"),
     ],
 )
