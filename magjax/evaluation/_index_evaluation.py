@@ -9,12 +9,16 @@ from jax.sharding import Mesh
 
 from magjax.data import Benchmark, TextPreprocessor
 from magjax.encoders import DualEncoder
-from magjax.evaluation._encode import encode
-from magjax.evaluation._exact import squared_norms
 from magjax.evaluation._index import VectorIndex, check_index
 from magjax.evaluation._metrics import METRICS, evaluate_run
 from magjax.evaluation._ranking import Ranking
-from magjax.evaluation._retrieval import RetrievalResult, check_depth
+from magjax.evaluation._retrieval import (
+    RetrievalResult,
+    check_depth,
+    embed_benchmark,
+    measured,
+    norm_statistics,
+)
 from magjax.evaluation._search import search
 from magjax.similarity import Score
 from magjax.typing import Side
@@ -131,20 +135,15 @@ def evaluate_index(
     check_index(index, index_search)
     check_depth(metrics, k)
 
-    def embed(texts: Sequence[str], ids: Sequence[str], side: Side) -> np.ndarray:
-        return encode(
-            encoder,
-            preprocessor,
-            texts,
-            side,
-            ids=ids,
-            mesh=mesh,
-            tokens_per_batch=tokens_per_batch,
-            progress=None if progress is None else lambda *done: progress(side, *done),
-        )
-
-    queries = embed(benchmark.queries, benchmark.query_ids, "query")
-    documents = embed(benchmark.documents, benchmark.document_ids, "document")
+    embeddings = embed_benchmark(
+        encoder,
+        preprocessor,
+        benchmark,
+        mesh=mesh,
+        tokens_per_batch=tokens_per_batch,
+        progress=progress,
+    )
+    queries, documents = embeddings["query"], embeddings["document"]
     asked: dict[str, Any] = {
         "query_ids": benchmark.query_ids,
         "k": k,
@@ -163,18 +162,8 @@ def evaluate_index(
         **asked,
     )
     found = built.search(queries, **asked)
-    exact = RetrievalResult(
-        domain=benchmark.name,
-        system="model",
-        evaluation=evaluate_run(best, benchmark.qrels, metrics),
-        ranking=best,
-        k=k,
-        queries=len(benchmark.queries),
-        documents=len(benchmark.documents),
-        fingerprint=benchmark.fingerprint,
-        score=score,
-        norms={"query": _lengths(queries), "document": _lengths(documents)},
-    )
+    norms = {str(side): norm_statistics(values) for side, values in embeddings.items()}
+    exact = measured(benchmark, "model", best, metrics, k, score, norms)
     approximate = dataclasses.replace(
         exact,
         system=index,
@@ -194,8 +183,3 @@ def _recall(exact: Ranking, found: Sequence[np.ndarray], depth: int) -> float:
         if wanted:
             shares.append(np.count_nonzero(values[:depth] >= best[wanted - 1]) / wanted)
     return float(np.mean(shares)) if shares else 1.0
-
-
-def _lengths(embeddings: np.ndarray) -> dict[str, float]:
-    norms = np.sqrt(squared_norms(embeddings))
-    return {"mean": float(norms.mean()), "std": float(norms.std())}

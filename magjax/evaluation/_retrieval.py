@@ -20,7 +20,15 @@ from magjax.evaluation._search import search
 from magjax.similarity import Score
 from magjax.typing import Side
 
-__all__ = ["RetrievalResult", "check_depth", "evaluate_bm25", "evaluate_retrieval"]
+__all__ = [
+    "RetrievalResult",
+    "check_depth",
+    "embed_benchmark",
+    "evaluate_bm25",
+    "evaluate_retrieval",
+    "measured",
+    "norm_statistics",
+]
 
 _log = logging.getLogger(__name__)
 
@@ -122,22 +130,14 @@ def evaluate_retrieval(
     {'mrr@2': 1.0}
     """
     check_depth(metrics, k)
-    embeddings = {}
-    sides: tuple[tuple[Side, Sequence[str], Sequence[str]], ...] = (
-        ("query", benchmark.queries, benchmark.query_ids),
-        ("document", benchmark.documents, benchmark.document_ids),
+    embeddings = embed_benchmark(
+        encoder,
+        preprocessor,
+        benchmark,
+        mesh=mesh,
+        tokens_per_batch=tokens_per_batch,
+        progress=progress,
     )
-    for side, texts, ids in sides:
-        embeddings[side] = encode(
-            encoder,
-            preprocessor,
-            texts,
-            side,
-            ids=ids,
-            mesh=mesh,
-            tokens_per_batch=tokens_per_batch,
-            progress=None if progress is None else _on_side(progress, side),
-        )
     ranking = search(
         embeddings["query"],
         embeddings["document"],
@@ -149,8 +149,37 @@ def evaluate_retrieval(
         block_size=block_size,
         mesh=mesh,
     )
-    norms = {str(side): _norm_statistics(values) for side, values in embeddings.items()}
-    return _measured(benchmark, system, ranking, metrics, k, score, norms)
+    norms = {str(side): norm_statistics(values) for side, values in embeddings.items()}
+    return measured(benchmark, system, ranking, metrics, k, score, norms)
+
+
+def embed_benchmark(
+    encoder: DualEncoder,
+    preprocessor: TextPreprocessor,
+    benchmark: Benchmark,
+    *,
+    mesh: Mesh | None,
+    tokens_per_batch: int,
+    progress: Callable[[Side, int, int], None] | None,
+) -> dict[Side, np.ndarray]:
+    """Raw embeddings ``[texts, dim]`` of both sides of a benchmark."""
+    sides: tuple[tuple[Side, Sequence[str], Sequence[str]], ...] = (
+        ("query", benchmark.queries, benchmark.query_ids),
+        ("document", benchmark.documents, benchmark.document_ids),
+    )
+    return {
+        side: encode(
+            encoder,
+            preprocessor,
+            texts,
+            side,
+            ids=ids,
+            mesh=mesh,
+            tokens_per_batch=tokens_per_batch,
+            progress=None if progress is None else _on_side(progress, side),
+        )
+        for side, texts, ids in sides
+    }
 
 
 def evaluate_bm25(
@@ -166,10 +195,10 @@ def evaluate_bm25(
     {'mrr@10': 1.0}
     """
     check_depth(metrics, k)
-    return _measured(benchmark, "bm25", bm25(benchmark, k), metrics, k, None, None)
+    return measured(benchmark, "bm25", bm25(benchmark, k), metrics, k, None, None)
 
 
-def _measured(
+def measured(
     benchmark: Benchmark,
     system: str,
     ranking: Ranking,
@@ -178,6 +207,7 @@ def _measured(
     score: Score | None,
     norms: dict[str, dict[str, float]] | None,
 ) -> RetrievalResult:
+    """The result of a ranking; queries without a judgement are counted and said."""
     evaluation = evaluate_run(ranking, benchmark.qrels, metrics)
     if evaluation.counts["unjudged"]:
         _log.warning(
@@ -221,6 +251,7 @@ def _on_side(progress: Callable[[Side, int, int], None], side: Side) -> Callable
     return lambda done, total: progress(side, done, total)
 
 
-def _norm_statistics(embeddings: np.ndarray) -> dict[str, float]:
+def norm_statistics(embeddings: np.ndarray) -> dict[str, float]:
+    """Mean and standard deviation of the embeddings' lengths."""
     norms = np.sqrt(squared_norms(embeddings))
     return {"mean": float(norms.mean()), "std": float(norms.std())}

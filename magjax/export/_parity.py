@@ -208,7 +208,7 @@ class _Exact:
 
 
 def format_parity(rows: Sequence[ParityRow], k: int) -> str:
-    """The rows as two Markdown tables: exact ones, then approximate ones.
+    """The rows as two Markdown tables: exact tables by target and score, then approximate indexes.
 
     Args:
         rows: of :func:`parity_rows`.
@@ -216,24 +216,31 @@ def format_parity(rows: Sequence[ParityRow], k: int) -> str:
 
     >>> print(format_parity([ParityRow(target="numpy", score="dot", metric="inner_product",
     ...     identical=True, largest_difference=1.2e-8, recall=1.0)], 10))
-    | target | score | metric | top 10 identical | max score difference |
-    |---|---|---|---|---|
-    | numpy | dot | inner_product | yes | 1.2e-08 |
+    Top 10 identical to exact search? And the largest difference of a score, of the score scale.
+    <BLANKLINE>
+    | target | metric | dot |
+    |---|---|---|
+    | numpy | inner_product | yes, 1.2e-08 |
     """
-    flat = [row for row in rows if row.missing or row.index == "flat"]
+    flat = [row for row in rows if not row.missing and row.index == "flat"]
+    scores = list(dict.fromkeys(row.score for row in flat))
     lines = [
-        f"| target | score | metric | top {k} identical | max score difference |",
-        "|---|---|---|---|---|",
+        f"Top {k} identical to exact search? And the largest difference of a score, of the score "
+        "scale.",
+        "",
+        f"| {' | '.join(('target', 'metric', *scores))} |",
+        "|---" * (2 + len(scores)) + "|",
     ]
-    for row in flat:
-        figures = ("-", f"not checked: {row.missing}", "-")
-        if not row.missing:
-            figures = (
-                row.metric,
-                "yes" if row.identical else "NO",
-                f"{row.largest_difference:.1e}",
-            )
-        lines.append(f"| {' | '.join((row.target, row.score, *figures))} |")
+    for target, metric in dict.fromkeys((row.target, row.metric) for row in flat):
+        cells = {
+            row.score: f"{'yes' if row.identical else 'NO'}, {row.largest_difference:.1e}"
+            for row in flat
+            if (row.target, row.metric) == (target, metric)
+        }
+        lines.append(f"| {' | '.join((target, metric, *(cells.get(s, '-') for s in scores)))} |")
+    lines += ["", *(f"{row.target}: not checked: {row.missing}" for row in rows if row.missing)]
+    while not lines[-1]:
+        lines.pop()
     approximate = [row for row in rows if not row.missing and row.index != "flat"]
     if approximate:
         lines += [

@@ -85,7 +85,7 @@ def export_encoders(
     >>> folder = Path(tempfile.mkdtemp(), "exported")
     >>> export_encoders(model, folder, sides=["query"])
     >>> sorted(file.name for file in folder.iterdir())
-    ['export.json', 'parameters.safetensors', 'query.stablehlo', 'tokenizer.json', ...]
+    ['export.json', 'parameters.safetensors', 'query.stablehlo', 'tokenizer.json', 'tokenizer_config.json']
     >>> export_encoders(model, folder, platforms=["metal"])
     Traceback (most recent call last):
         ...

@@ -3,14 +3,12 @@
 from pathlib import Path
 
 from magjax.checks import InputError
-from magjax.data import TextSettings
-from magjax.files import read_json, write_folder, write_json
+from magjax.files import write_folder, write_json
 from magjax.hub._model import Model
 from magjax.hub._projection import projection_settings, projection_tensors, read_projections
-from magjax.hub._stated import Stated
+from magjax.hub._stated import Stated, read_statement
 from magjax.hub._tensors import write_tensors
 from magjax.hub._tower import write_tower
-from magjax.similarity import Score
 
 __all__ = ["SCORE_FILE", "read_own", "save"]
 
@@ -34,7 +32,8 @@ def save(model: Model, path: str | Path) -> None:
         InputError: ``path`` is a file, or a folder of something else than a saved model.
 
     >>> import tempfile
-    >>> from magjax.data import TextTokenizer
+    >>> from magjax.data import TextSettings, TextTokenizer
+    >>> from magjax.similarity import Score
     >>> from magjax.encoders import DualEncoder, EncoderConfig
     >>> tokenizer = TextTokenizer.train(["a b"] * 2, 270)
     >>> config = EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=8,
@@ -94,19 +93,7 @@ def read_own(folder: Path) -> Stated:
         InputError: a missing, damaged or incomplete file.
     """
     file = folder / SCORE_FILE
-    content = read_json(file)
-    if not isinstance(content, dict) or set(content) != set(_KEYS):
-        found = ", ".join(map(str, content)) if isinstance(content, dict) else repr(content)
-        raise InputError(f"{file} needs exactly the fields {', '.join(_KEYS)}; it has {found}.")
-    if content["format"] != _FORMAT:
-        raise InputError(
-            f"{file} has format {content['format']!r}; this version of magjax reads {_FORMAT}."
-        )
-    try:
-        score = None if content["score"] is None else Score.from_json(content["score"])
-        text = TextSettings.from_json(content["text"])
-    except (InputError, TypeError) as error:
-        raise InputError(f"{file}: {error}") from error
+    content, score, text = read_statement(file, _KEYS, _FORMAT)
     if content["towers"] not in ("shared", "separate"):
         raise InputError(f"{file}: towers is {content['towers']!r}, not 'shared' or 'separate'.")
     listed = content["projections"]

@@ -1,12 +1,17 @@
 """What a folder says about the model in it; None where it says nothing."""
 
 import dataclasses
+from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
+from magjax.checks import InputError
+from magjax.data import TextSettings
 from magjax.encoders import Projection
+from magjax.files import read_json
 from magjax.similarity import Score
 
-__all__ = ["Stated"]
+__all__ = ["Stated", "read_statement"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,3 +38,26 @@ class Stated:
     query_max_length: int | None = None
     document_max_length: int | None = None
     lower_case: bool | None = None
+
+
+def read_statement(
+    file: Path, keys: Collection[str], version: int
+) -> tuple[dict[str, Any], Score | None, TextSettings]:
+    """A JSON file of magjax's own with ``format``, ``score`` and ``text`` among its fields.
+
+    Raises:
+        InputError: other fields than ``keys``, another format, or a damaged score or text.
+    """
+    content = read_json(file)
+    if not isinstance(content, dict) or set(content) != set(keys):
+        found = ", ".join(map(str, content)) if isinstance(content, dict) else repr(content)
+        raise InputError(f"{file} needs exactly the fields {', '.join(keys)}; it has {found}.")
+    if content["format"] != version:
+        raise InputError(
+            f"{file} has format {content['format']!r}; this version of magjax reads {version}."
+        )
+    try:
+        score = None if content["score"] is None else Score.from_json(content["score"])
+        return content, score, TextSettings.from_json(content["text"])
+    except (InputError, TypeError) as error:
+        raise InputError(f"{file}: {error}") from error

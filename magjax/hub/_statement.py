@@ -7,10 +7,9 @@ from typing import Any
 
 from magjax.checks import InputError
 from magjax.data import SIDES, TextSettings
-from magjax.files import read_json
 from magjax.hub._model import Model
 from magjax.hub._router import MODULES_FILE
-from magjax.hub._stated import Stated
+from magjax.hub._stated import Stated, read_statement
 from magjax.similarity import Score
 
 __all__ = ["STATEMENT_FILE", "agreed", "statement", "written_score"]
@@ -87,19 +86,9 @@ def agreed(folder: Path, read: Stated) -> Stated:
         InputError: a damaged ``magjax.json``, or one that the modules contradict.
     """
     file = folder / STATEMENT_FILE
-    content = read_json(file)
-    if not isinstance(content, dict) or set(content) != set(_KEYS):
-        found = ", ".join(map(str, content)) if isinstance(content, dict) else repr(content)
-        raise InputError(f"{file} needs exactly the fields {', '.join(_KEYS)}; it has {found}.")
-    if content["format"] != _FORMAT:
-        raise InputError(
-            f"{file} has format {content['format']!r}; this version of magjax reads {_FORMAT}."
-        )
-    try:
-        score = Score.from_json(content["score"])
-        text = TextSettings.from_json(content["text"])
-    except (InputError, TypeError) as error:
-        raise InputError(f"{file}: {error}") from error
+    content, score, text = read_statement(file, _KEYS, _FORMAT)
+    if score is None:
+        raise InputError(f"{file} states no score; export the model again.")
     written = written_score(score, allow_inexact=True)
     # A shared tower with a length of its own for each side is stored once for each.
     copied = (

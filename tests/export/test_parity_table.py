@@ -90,8 +90,15 @@ def test_a_wrong_ranking_is_called_wrong():
     assert exact.compare(fewer)["recall"] == pytest.approx(0.9)
     nothing = Found([[]] * 6, [np.zeros(0)] * 6)
     assert exact.compare(nothing)["recall"] == 0.0
-    text = format_parity([ParityRow(target="x", score="dot", identical=False, metric="cosine")], 10)
-    assert "| x | dot | cosine | NO | 0.0e+00 |" in text
+    one = ParityRow(target="x", score="dot", identical=False, metric="cosine")
+    other = ParityRow(target="y", score="qnorm", identical=True, metric="cosine")
+    lines = format_parity([one, other], 10).splitlines()
+    assert lines[2:] == [
+        "| target | metric | dot | qnorm |",
+        "|---|---|---|---|",
+        "| x | cosine | NO, 0.0e+00 | - |",
+        "| y | cosine | - | yes, 0.0e+00 |",
+    ]
 
 
 def test_near_ties_may_swap():
