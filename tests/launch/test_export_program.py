@@ -183,7 +183,10 @@ def test_the_table_is_printed_and_written(run, tmp_path):
         "--k=3",
     )
     assert "30 of side document" in said.out
-    assert "| numpy | qnorm | inner_product | yes |" in said.out
+    assert "Top 3 identical to exact search?" in said.out
+    assert "| target | metric | cosine | dot | qnorm | dnorm |" in said.out
+    row = next(line for line in said.out.splitlines() if line.startswith("| numpy |"))
+    assert row.count("yes, ") == 4
     assert "NO" not in said.out
     if _has("lancedb"):
         assert "| lancedb | qnorm | hnsw | euclidean | euclidean |" in said.out
