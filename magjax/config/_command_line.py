@@ -136,9 +136,10 @@ def _check_config_file(argv: Sequence[str]) -> None:
         if item.startswith("--config="):
             path = item.removeprefix("--config=").partition(":")[0]
             if not Path(path).is_file():
-                known = ", ".join(sorted(str(p) for p in Path("configs").glob("*.py")))
+                beside = Path(path).parent
+                known = ", ".join(sorted(str(p) for p in beside.glob("*.py")))
                 raise InputError(
-                    f"config file {path!r} does not exist; here are: {known or 'none'}."
+                    f"config file {path!r} does not exist; {beside} has {known or 'none'}."
                 )
             try:
                 ConfigFileFlagParser("config").parse(item.removeprefix("--config="))

@@ -3,7 +3,7 @@
 from magjax.fisher._adviser import TASKS, Advice, advise, intervals_by_variant
 from magjax.fisher._candidate_model import KINDS, FisherModel
 from magjax.fisher._embedding_space import embedding_fisher, embedding_rank_bound
-from magjax.fisher._intervals import Interval, mean_interval, paired_difference
+from magjax.fisher._intervals import Interval, mean_interval
 from magjax.fisher._lanczos import krylov_bytes, lanczos_spectrum
 from magjax.fisher._measurement import (
     Measurement,
@@ -74,7 +74,6 @@ __all__ = [
     "measure_norms",
     "measure_parameters",
     "null_parameters",
-    "paired_difference",
     "parameter_spectrum",
     "score_adviser",
     "select",

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from magjax.checks import InputError, positive_integer, positive_number
+from magjax.checks import InputError, positive_number
+from magjax.fisher._spectrum import json_safe
 from magjax.typing import Array, Float
 
-__all__ = ["Interval", "mean_interval", "paired_difference"]
+__all__ = ["Interval", "mean_interval"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,11 +19,11 @@ class Interval:
     """A mean and the interval that holds the true mean with probability ``confidence``.
 
     Attributes:
-        mean: infinite if a value was; NaN if a difference of two infinite values was asked for.
+        mean: infinite if a value was.
         low: lower end; ``None`` where no spread is known (one value, or an infinite one).
         high: upper end; ``None`` where ``low`` is.
-        count: number of values, or of pairs.
-        confidence: the level of this interval by itself (Bonferroni's correction raises it).
+        count: number of values.
+        confidence: the level of the interval.
 
     >>> mean_interval([1.0, 3.0]).mean
     2.0
@@ -35,17 +36,12 @@ class Interval:
     confidence: float
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values: infinity as ``"infinite"``, NaN as ``None``.
+        """The fields as JSON values: infinity as ``"infinite"``.
 
         >>> mean_interval([1.0, math.inf]).to_json()
         {'mean': 'infinite', 'low': None, 'high': None, 'count': 2, 'confidence': 0.95}
         """
-        mean: float | str | None = self.mean
-        if math.isnan(self.mean):
-            mean = None
-        elif math.isinf(self.mean):
-            mean = "infinite" if self.mean > 0 else "-infinite"
-        return {**dataclasses.asdict(self), "mean": mean}
+        return json_safe(dataclasses.asdict(self))
 
 
 def mean_interval(
@@ -75,48 +71,6 @@ def mean_interval(
     """
     level = _confidence(confidence)
     return _interval(_known("values", values), level)
-
-
-def paired_difference(
-    first: Float[Array, "batches"] | Sequence[float | int | None],
-    second: Float[Array, "batches"] | Sequence[float | int | None],
-    *,
-    confidence: float = 0.95,
-    comparisons: int = 1,
-) -> Interval:
-    r"""The mean of ``first - second`` on the same batches, with its Student-t interval.
-
-    What batches have in common cancels, so two variants may differ clearly although their own
-    intervals overlap. Bonferroni's correction widens each of :math:`m` comparisons to level
-    :math:`1 - (1 - c)/m`: with probability of at least c, all of them hold at once.
-
-    Args:
-        first: one measure on each batch.
-        second: the other variant's, on the same batches in the same order.
-        confidence: c of all comparisons together.
-        comparisons: m, how many differences are read side by side.
-
-    Returns:
-        The interval of the mean difference; ``confidence`` is its own, corrected level. Where
-        values are infinite, so is the mean, or NaN if they have no difference (infinity minus
-        infinity, or opposite infinities): such a comparison decides nothing.
-
-    Raises:
-        InputError: lists of different lengths, and what :func:`mean_interval` refuses.
-
-    >>> difference = paired_difference([1.0, 2.1, 3.2], [0.0, 1.0, 2.0])
-    >>> round(difference.mean, 3), difference.low > 0
-    (1.1, True)
-    """
-    level = 1.0 - (1.0 - _confidence(confidence)) / positive_integer("comparisons", comparisons)
-    one, other = _known("first", first), _known("second", second)
-    if len(one) != len(other):
-        raise InputError(
-            f"first has {len(one)} values and second {len(other)}; give both variants' values on "
-            "the same batches."
-        )
-    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, and means so
-        return _interval(one - other, level)
 
 
 def _interval(values: np.ndarray, confidence: float) -> Interval:

@@ -12,9 +12,9 @@ from magjax.fisher._measures import explain, measure
 from magjax.fisher._null_directions import find_null_directions
 from magjax.fisher._operator import ParameterFisher
 from magjax.fisher._parameter_space import (
+    diagonal_by_parameter,
     null_parameters,
     parameter_spectrum,
-    trace_by_parameter,
 )
 from magjax.fisher._sets import CandidateSets, Embedded
 from magjax.fisher._spectrum import Spectrum, dense_spectrum, json_safe
@@ -253,6 +253,8 @@ def measure_parameters(
             fisher, arguments, method=method, steps=steps, probes=probes, seed=seed
         )
         values = measure(spectrum, dampings=dampings, orders=orders)
+        diagonal = diagonal_by_parameter(fisher, arguments, probes=4, seed=seed)
+        nulls = null_parameters(fisher, arguments, spectrum, diagonal=diagonal)
         found.append(
             Measurement(
                 space=fisher.selection.space,
@@ -263,8 +265,8 @@ def measure_parameters(
                 spectrum=spectrum,
                 values=values,
                 reasons=_reasons(spectrum, values),
-                nulls=tuple(null_parameters(fisher, arguments, spectrum, seed=seed)),
-                traces=trace_by_parameter(fisher, arguments, seed=seed),
+                nulls=tuple(nulls),
+                traces={name: float(np.sum(part)) for name, part in diagonal.items()},
                 notes=fisher.selection.notes,
             )
         )

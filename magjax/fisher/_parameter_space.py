@@ -3,6 +3,7 @@
 import functools
 import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -15,7 +16,13 @@ from magjax.fisher._operator import ParameterFisher
 from magjax.fisher._program import Arguments, Program
 from magjax.fisher._spectrum import Spectrum, dense_spectrum, gram_spectrum
 
-__all__ = ["METHODS", "null_parameters", "parameter_spectrum", "trace_by_parameter"]
+__all__ = [
+    "METHODS",
+    "diagonal_by_parameter",
+    "null_parameters",
+    "parameter_spectrum",
+    "trace_by_parameter",
+]
 
 METHODS = ("auto", "dense", "gram", "lanczos")
 
@@ -159,11 +166,11 @@ def trace_by_parameter(
     >>> found["unused"], found["w"] > 0
     (0.0, True)
     """
-    squares = _squares(fisher, arguments, probes=probes, seed=seed)
+    squares = diagonal_by_parameter(fisher, arguments, probes=probes, seed=seed)
     return {name: float(np.sum(part)) for name, part in squares.items()}
 
 
-def _squares(
+def diagonal_by_parameter(
     fisher: ParameterFisher, arguments: Arguments, *, probes: int, seed: int
 ) -> dict[str, np.ndarray]:
     """Estimates of the diagonal, by parameter, in float64."""
@@ -194,7 +201,12 @@ def _push(program: Program, vector: jax.Array, arguments: Arguments) -> list[jax
 
 
 def null_parameters(
-    fisher: ParameterFisher, arguments: Arguments, spectrum: Spectrum, *, seed: int = 0
+    fisher: ParameterFisher,
+    arguments: Arguments,
+    spectrum: Spectrum,
+    *,
+    diagonal: Mapping[str, np.ndarray] | None = None,
+    seed: int = 0,
 ) -> list[str]:
     """Why the matrix is singular, in sentences: directions that cannot move the probabilities.
 
@@ -206,7 +218,8 @@ def null_parameters(
         fisher: the operator.
         arguments: from ``fisher.arguments(score)``.
         spectrum: of the same matrix; its cut-off decides what is null.
-        seed: of the random outcomes that find parameters without a gradient.
+        diagonal: by parameter, where it is estimated already; it finds what has no gradient.
+        seed: of the random outcomes that it is estimated from otherwise.
 
     >>> from magjax.fisher import CandidateSets, Embedded, FisherModel, select
     >>> from magjax.similarity import Score
@@ -231,7 +244,9 @@ def null_parameters(
             f"{fisher.model.rank_bound(fisher.sets):,} independent outcomes, so at least "
             f"{missing:,} of {fisher.dimension:,} directions are null"
         )
-    squares = _squares(fisher, arguments, probes=2, seed=seed)
+    squares = diagonal
+    if squares is None:
+        squares = diagonal_by_parameter(fisher, arguments, probes=4, seed=seed)
     total = sum(float(np.sum(part)) for part in squares.values())
     for name, part in squares.items():
         if float(np.sum(part)) <= _NULL_SHARE * total:

@@ -1,4 +1,4 @@
-"""Student-t intervals of means and of paired differences, against tables and simulation."""
+"""Student-t intervals of means, against tables and simulation."""
 
 import json
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from magjax.checks import InputError
-from magjax.fisher._intervals import mean_interval, paired_difference
+from magjax.fisher._intervals import mean_interval
 
 # Two-sided 95 % points of Student's t, as printed in statistical tables.
 T_95 = {2: 12.7062, 3: 4.3027, 5: 2.7764, 10: 2.2622}
@@ -52,54 +52,10 @@ def test_an_infinite_value_makes_the_mean_infinite():
     assert json.loads(json.dumps(interval.to_json(), allow_nan=False))["mean"] == "infinite"
 
 
-def test_pairing_removes_what_batches_share():
-    rng = np.random.default_rng(1)
-    batches = rng.normal(100.0, 30.0, 5)
-    first, second = batches + rng.normal(1.0, 0.1, 5), batches + rng.normal(0.0, 0.1, 5)
-    difference = paired_difference(first, second)
-    assert difference.low > 0.5
-    assert difference.high < 1.5
-    assert mean_interval(first).low < mean_interval(second).high  # unpaired: they overlap
-    reverse = paired_difference(second, first)
-    assert reverse.mean == -difference.mean
-    assert reverse.low == -difference.high
-
-
-def test_bonferroni_gives_every_comparison_a_share_of_the_error():
-    first, second = [1.0, 2.0, 4.0, 3.0], [0.0, 0.5, 1.0, 2.0]
-    several = paired_difference(first, second, confidence=0.94, comparisons=6)
-    alone = paired_difference(first, second, confidence=0.99)
-    assert several.confidence == pytest.approx(0.99)
-    assert several.low == pytest.approx(alone.low, rel=1e-9)
-    assert several.high == pytest.approx(alone.high, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("first", "second", "mean"),
-    [
-        ([math.inf, 2.0], [1.0, 1.0], math.inf),
-        ([1.0, 1.0], [math.inf, 2.0], -math.inf),
-        ([math.inf, 2.0], [math.inf, 1.0], math.nan),
-        ([math.inf, 2.0], [1.0, math.inf], math.nan),
-    ],
-)
-def test_infinite_pairs_have_no_interval(first, second, mean):
-    difference = paired_difference(first, second)
-    assert difference.mean == pytest.approx(mean, nan_ok=True)
-    assert difference.low is None
-    assert difference.high is None
-    json.dumps(difference.to_json(), allow_nan=False)
-
-
 @pytest.mark.parametrize("values", [[], [1.0, None], [math.nan], [1.0, -math.inf]], ids=str)
 def test_what_is_no_measure_is_refused(values):
     with pytest.raises(InputError, match=r"measure|one number for each batch"):
         mean_interval(values)
-
-
-def test_lists_of_different_batches_are_refused():
-    with pytest.raises(InputError, match="3 values and second 2"):
-        paired_difference([1.0, 2.0, 3.0], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, 95.0, -0.5])
