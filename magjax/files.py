@@ -9,9 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from magjax.checks import InputError
 
 __all__ = [
+    "json_safe",
     "open_to_readers",
     "read_json",
     "write_bytes",
@@ -133,3 +136,28 @@ def write_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def json_safe(value: Any) -> Any:
+    """Plain Python for ``json.dumps``: infinity becomes the word "infinite", NaN None.
+
+    JSON has no infinity, and a condition number that is infinite must stay so in a report.
+
+    Args:
+        value: numbers, NumPy arrays, None, and mappings or sequences of them.
+
+    Returns:
+        the same structure of dict, list, str, bool, int, float and None.
+
+    >>> json_safe({"kappa": np.inf, "rank": np.int64(2)})
+    {'kappa': 'infinite', 'rank': 2}
+    """
+    if isinstance(value, dict):
+        return {str(key): json_safe(entry) for key, entry in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return json_safe(value.tolist())
+    if isinstance(value, list | tuple):
+        return [json_safe(entry) for entry in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None if np.isnan(value) else "infinite" if value > 0 else "-infinite"
+    return value

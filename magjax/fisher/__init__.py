@@ -3,7 +3,6 @@
 from magjax.fisher._adviser import TASKS, Advice, advise, intervals_by_variant
 from magjax.fisher._candidate_model import KINDS, FisherModel
 from magjax.fisher._embedding_space import embedding_fisher, embedding_rank_bound
-from magjax.fisher._intervals import Interval, mean_interval
 from magjax.fisher._lanczos import krylov_bytes, lanczos_spectrum
 from magjax.fisher._measurement import (
     Measurement,
@@ -42,7 +41,6 @@ __all__ = [
     "Embedded",
     "FisherModel",
     "FisherReport",
-    "Interval",
     "Measure",
     "Measurement",
     "Norms",
@@ -68,7 +66,6 @@ __all__ = [
     "known_directions",
     "krylov_bytes",
     "lanczos_spectrum",
-    "mean_interval",
     "measure",
     "measure_embeddings",
     "measure_norms",

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from magjax.checks import InputError, choose
-from magjax.fisher._intervals import Interval, mean_interval
+from magjax.files import json_safe
 from magjax.fisher._measurement import Measurement, Norms
 from magjax.fisher._measures import find_measure
-from magjax.fisher._spectrum import json_safe
+from magjax.statistics import Interval, mean_interval
 
 __all__ = ["TASKS", "Advice", "advise", "intervals_by_variant"]
 

@@ -6,6 +6,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from magjax.files import json_safe
 from magjax.fisher._candidate_model import FisherModel
 from magjax.fisher._embedding_space import embedding_fisher, embedding_rank_bound
 from magjax.fisher._measures import explain, measure
@@ -17,7 +18,7 @@ from magjax.fisher._parameter_space import (
     parameter_spectrum,
 )
 from magjax.fisher._sets import CandidateSets, Embedded
-from magjax.fisher._spectrum import Spectrum, dense_spectrum, json_safe
+from magjax.fisher._spectrum import Spectrum, dense_spectrum
 from magjax.similarity import Score, norm
 from magjax.typing import Side
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from magjax.checks import InputError
 from magjax.fisher._adviser import Advice, intervals_by_variant
-from magjax.fisher._intervals import Interval
 from magjax.fisher._measurement import Measurement, Norms
 from magjax.fisher._measures import find_measure
+from magjax.statistics import Interval
 
 __all__ = ["FisherReport", "definitions", "format_report"]
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from magjax.checks import InputError, choose, positive_number
+from magjax.statistics import holm
 
 __all__ = ["Cell", "DefinitionScore", "Verdict", "format_scores", "score_adviser"]
 
@@ -227,16 +228,19 @@ def _best(
 
 
 def _correct(scores: Sequence[DefinitionScore], *, error: float) -> list[DefinitionScore]:
-    """Holm's step-down correction, and the verdicts that follow."""
-    order = sorted(
-        (score.p_value, i) for i, score in enumerate(scores) if score.p_value is not None
+    """Holm's correction over the definitions, and the verdicts that follow."""
+    corrected = holm(
+        {score.definition: score.p_value for score in scores if score.p_value is not None}
     )
-    corrected, largest = list(scores), 0.0
-    for rank, (p_value, i) in enumerate(order):
-        largest = max(largest, min(1.0, (len(order) - rank) * p_value))
-        verdict: Verdict = "better than the base rate" if largest <= error else "not better"
-        corrected[i] = dataclasses.replace(scores[i], p_corrected=largest, verdict=verdict)
-    return corrected
+
+    def judged(score: DefinitionScore) -> DefinitionScore:
+        if score.definition not in corrected:
+            return score
+        p_value = corrected[score.definition]
+        verdict: Verdict = "better than the base rate" if p_value <= error else "not better"
+        return dataclasses.replace(score, p_corrected=p_value, verdict=verdict)
+
+    return [judged(score) for score in scores]
 
 
 def format_scores(scores: Sequence[DefinitionScore]) -> str:

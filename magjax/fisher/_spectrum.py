@@ -7,9 +7,10 @@ import numpy as np
 import scipy.linalg
 
 from magjax.checks import InputError, fraction, positive_integer, positive_number
+from magjax.files import json_safe
 from magjax.typing import Array, Float
 
-__all__ = ["Spectrum", "dense_spectrum", "gram_spectrum", "json_safe"]
+__all__ = ["Spectrum", "dense_spectrum", "gram_spectrum"]
 
 # Eigenvalues of random matrices of 3 to 20 rows came out up to 19 epsilons of λ1 off.
 _NOISE = 32
@@ -148,31 +149,6 @@ class Spectrum:
             | {"eigenvalue_count": len(self.eigenvalues)}
             | {name: getattr(self, name)[:_LISTED] for name in ("eigenvalues", "residuals")}
         )
-
-
-def json_safe(value: Any) -> Any:
-    """Plain Python for ``json.dumps``: infinity becomes the word "infinite", NaN None.
-
-    JSON has no infinity, and a condition number that is infinite must stay so in a report.
-
-    Args:
-        value: numbers, NumPy arrays, None, and mappings or sequences of them.
-
-    Returns:
-        the same structure of dict, list, str, bool, int, float and None.
-
-    >>> json_safe({"kappa": np.inf, "rank": np.int64(2)})
-    {'kappa': 'infinite', 'rank': 2}
-    """
-    if isinstance(value, dict):
-        return {str(key): json_safe(entry) for key, entry in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
-        return json_safe(value.tolist())
-    if isinstance(value, list | tuple):
-        return [json_safe(entry) for entry in value]
-    if isinstance(value, float) and not np.isfinite(value):
-        return None if np.isnan(value) else "infinite" if value > 0 else "-infinite"
-    return value
 
 
 def dense_spectrum(

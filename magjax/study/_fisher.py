@@ -28,7 +28,6 @@ from magjax.fisher import (
     expand_spaces,
     find_measure,
     known_directions,
-    mean_interval,
     measure,
     measure_embeddings,
     measure_norms,
@@ -37,6 +36,7 @@ from magjax.fisher import (
     variant_name,
 )
 from magjax.similarity import PRESETS, Score, calibrate_temperature
+from magjax.statistics import mean_interval
 from magjax.study._fisher_batches import fisher_batches
 from magjax.study._fisher_files import write_fisher
 from magjax.study._text_data import TextData, load_text_data

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from magjax.checks import InputError
-from magjax.fisher._spectrum import dense_spectrum, gram_spectrum, json_safe
+from magjax.files import json_safe
+from magjax.fisher._spectrum import dense_spectrum, gram_spectrum
 
 
 def rotated(eigenvalues, seed=0):
