@@ -2,12 +2,16 @@
 
 from magjax.study._fisher import measure_fisher
 from magjax.study._restore import restore_step
-from magjax.study._run import train_retrieval
+from magjax.study._run import train_run
+from magjax.study._task import Batches, Task
 from magjax.study._text_data import TextData, load_text_data
 from magjax.study._text_model import start_model
+from magjax.study._text_task import text_task, train_retrieval
 from magjax.study._workdir import check_workdir, claim_workdir, default_workdir
 
 __all__ = [
+    "Batches",
+    "Task",
     "TextData",
     "check_workdir",
     "claim_workdir",
@@ -16,5 +20,7 @@ __all__ = [
     "measure_fisher",
     "restore_step",
     "start_model",
+    "text_task",
     "train_retrieval",
+    "train_run",
 ]

@@ -4,27 +4,16 @@ import dataclasses
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
-
-import jax
 
 from magjax import hub
 from magjax.checks import InputError, choose, positive_integer, positive_number
-from magjax.config import check_keys, retrieval_config, to_json
-from magjax.data import Benchmark, TextPreprocessor, TrainingBatches, batch_iterator
-from magjax.evaluation import (
-    RetrievalResult,
-    check_depth,
-    evaluate_bm25,
-    evaluate_retrieval,
-    format_results,
-    write_results,
-)
+from magjax.data import batch_iterator
+from magjax.evaluation import check_depth, format_results, write_results
 from magjax.mesh import data_mesh, replicate
 from magjax.similarity import PRESETS, VARIANTS, SimilarityHead
-from magjax.study._text_data import load_text_data
-from magjax.study._text_model import start_model
+from magjax.study._task import Task
 from magjax.study._workdir import check_workdir, claim_workdir
 from magjax.training import (
     Fit,
@@ -42,23 +31,28 @@ from magjax.training import (
     start_temperature,
 )
 
-__all__ = ["train_retrieval"]
+__all__ = ["train_run"]
 
 _log = logging.getLogger("magjax")
 
 
-def train_retrieval(
-    config: Mapping[str, Any], workdir: str | os.PathLike[str], *, resume: bool = False
+def train_run(
+    config: Mapping[str, Any],
+    workdir: str | os.PathLike[str],
+    make_task: Callable[[Mapping[str, Any]], Task],
+    *,
+    resume: bool = False,
 ) -> FitResult:
-    """Trains and evaluates a text retriever; everything lands in the run folder.
+    """Trains and evaluates what ``make_task`` makes of a config; all lands in the run folder.
 
-    The start model, BM25 and the best model are each tested in and out of domain. The best model
-    is read back from ``model/`` first, so what is reported is what was saved.
+    The start model and the best model are each tested in and out of domain. The best model is
+    read back from ``model/`` first, so what is reported is what was saved.
 
     Args:
-        config: as :func:`magjax.config.retrieval_config`, in JSON form.
+        config: the whole config, in JSON form, its keys checked by the caller.
         workdir: the run folder.
-        resume: go on from its newest checkpoint.
+        make_task: loads data and start model; called after cheap mistakes were looked for.
+        resume: go on from the folder's newest checkpoint.
 
     Returns:
         How training ended; after a signal the final evaluation is left out.
@@ -67,11 +61,9 @@ def train_retrieval(
         InputError: settings or data that cannot be used.
         RunError: training diverged.
 
-    >>> from magjax.config import retrieval_config, to_json
-    >>> config = to_json(retrieval_config(variant="dnorm", seed=0))
-    >>> train_retrieval(config, "runs/dnorm")  # doctest: +SKIP
+    >>> from magjax.study import text_task
+    >>> train_run(config, "runs/dnorm", text_task)  # doctest: +SKIP
     """
-    check_keys(config, to_json(retrieval_config(variant="cosine", seed=0)))
     loss = LossSettings(**{k: v for k, v in config["loss"].items() if k != "negatives_per_query"})
     optimizer_settings = OptimizerSettings(**config["optimizer"])
     loop = LoopSettings(**config["loop"])
@@ -82,31 +74,18 @@ def train_retrieval(
     choose("loop.metric", loop.metric, config["evaluation"]["metrics"])
     check_depth(config["evaluation"]["metrics"], config["evaluation"]["k"])
     folder = check_workdir(workdir, config, resume=resume)
-    data = load_text_data(config["data"], seed=config["seed"])
-    model = start_model(config, data.train)
-    preprocessor = TextPreprocessor(model.tokenizer, model.text)
+    task = make_task(config)
     accumulation = config["accumulation"]
-    batches = TrainingBatches(
-        data.train,
-        preprocessor,
-        batch_size=config["batch_size"],
-        seed=config["seed"],
-        negatives_per_query=config["loss"]["negatives_per_query"],
-        accumulation=accumulation,
-        process_index=jax.process_index(),
-        process_count=jax.process_count(),
-    )
-    first = batches.batch_at(0)
-    head = _start_head(config, variant, model, first, loss)
-    trainee = Trainee(model.encoder, head)
+    first = task.batches.batch_at(0)
+    head = _start_head(config, variant, task.model, first, loss)
+    trainee = Trainee(task.model.encoder, head)
     _log.info(
-        "%d pairs, %d steps an epoch; %s; temperature %.4g; %d devices. %s",
-        len(data.train),
-        len(batches),
+        "%s; %d steps an epoch; %s; temperature %.4g; %d devices.",
+        task.describe(),
+        len(task.batches),
         variant,
         float(head.temperature()),
         mesh.size,
-        preprocessor.describe(),
     )
     if accumulation > 1:
         _log.warning(
@@ -121,16 +100,11 @@ def train_retrieval(
     graph, state = initial_state(trainee, optimizer, seed=config["seed"])
 
     def model_of(current: Trainee) -> hub.Model:
-        return dataclasses.replace(model, encoder=current.encoder, score=current.head.score())
-
-    def evaluate_development(current: Trainee) -> dict[str, float]:
-        return dict(
-            _evaluate(config, model_of(current), preprocessor, data.development).evaluation.mean
-        )
+        return dataclasses.replace(task.model, encoder=current.encoder, score=current.head.score())
 
     if not resume:
         claim_workdir(folder, config)
-    with batch_iterator(batches) as stream:
+    with batch_iterator(task.batches) as stream:
         fit = Fit(
             graph=graph,
             state=replicate(state, mesh),
@@ -143,9 +117,9 @@ def train_retrieval(
             ),
             place=lambda batch: place_batch(batch, mesh, accumulation=accumulation),
             stream=stream,
-            evaluate=evaluate_development,
+            evaluate=lambda current: dict(task.develop(model_of(current))),
             save_model=lambda current: hub.save(model_of(current), folder / "model"),
-            describe=lambda batch: [data.train.query_ids[i] for i in batch["row"].ravel()],
+            describe=task.names,
             settings=loop,
             workdir=folder,
         )
@@ -153,39 +127,18 @@ def train_retrieval(
     if outcome.stopped_by:
         return outcome
     best = hub.load(folder / "model")
-    results = []
-    for test in data.tests:
-        if config["evaluation"]["bm25"]:
-            results.append(evaluate_bm25(test, **_depth(config)))
-        results.append(_evaluate(config, model_of(trainee), preprocessor, test, "untrained"))
-        results.append(_evaluate(config, best, preprocessor, test))
+    results = task.test(model_of(trainee), best)
     extra = {
-        "data": data.fingerprints,
+        "data": dict(task.fingerprints),
         "steps": outcome.step,
         "best_step": outcome.best_step,
         f"development_{loop.metric}": outcome.best_value,
     }
     write_results(folder, results, extra)
     print(format_results(results))
+    if task.draw is not None:
+        task.draw(best, folder)
     return outcome
-
-
-def _depth(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {"k": config["evaluation"]["k"], "metrics": config["evaluation"]["metrics"]}
-
-
-def _evaluate(
-    config: Mapping[str, Any],
-    model: hub.Model,
-    preprocessor: TextPreprocessor,
-    test: Benchmark,
-    system: str = "model",
-) -> RetrievalResult:
-    _log.info("evaluating %s on %s", system, test.name)
-    score = model.require_score()
-    return evaluate_retrieval(
-        model.encoder, preprocessor, test, score, system=system, **_depth(config)
-    )
 
 
 def _start_head(
