@@ -14,6 +14,7 @@ import numpy as np
 from magjax.checks import InputError
 
 __all__ = [
+    "cache_folder",
     "json_safe",
     "open_to_readers",
     "read_json",
@@ -22,6 +23,19 @@ __all__ = [
     "write_json",
     "write_text",
 ]
+
+
+def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
+    """Where results are kept that should not be made twice: ``folder``, or the usual place.
+
+    Args:
+        folder: default ``$MAGJAX_CACHE``, else ``~/.cache/magjax``.
+
+    >>> cache_folder("/tmp/kept").as_posix()
+    '/tmp/kept'
+    """
+    root = folder or os.environ.get("MAGJAX_CACHE") or Path.home() / ".cache" / "magjax"
+    return Path(root).expanduser()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 
 from magjax.checks import InputError, positive_integer, positive_number
 from magjax.files import json_safe
-from magjax.typing import Array, Float
+from magjax.typing import Array, Float, Int
 
 __all__ = [
     "Interval",
@@ -94,7 +94,7 @@ def mean_interval(
 
 def bootstrap_interval(
     statistic: Callable[..., float],
-    *samples: Float[Array, "..."] | Sequence[float | int],
+    *samples: Float[Array, "..."] | Int[Array, "..."] | Sequence[float | int],
     paired: bool = False,
     resamples: int = 1000,
     seed: int = 0,
@@ -234,8 +234,8 @@ def paired_bootstrap(
     differences = values[0] - values[1]
     count, mean = len(differences), float(differences.mean())
     if count == 1 or not differences.any():
-        ends = (None, None) if count == 1 else (0.0, 0.0)
-        return PairedDifference(mean, *ends, 1.0, count, level)
+        end = None if count == 1 else 0.0
+        return PairedDifference(mean, end, end, 1.0, count, level)
     random = np.random.default_rng(seed)
     block = max(1, _DRAWN // count)
     means = np.concatenate(

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from magjax.checks import InputError
-from magjax.data._training_batches import TrainingBatches
+from magjax.data._batch_shape import Batches
 
 __all__ = ["BatchIterator", "batch_iterator"]
 
@@ -17,7 +17,8 @@ class BatchIterator:
 
     Use as a context manager or ``close`` it, so that its threads end.
 
-    >>> from magjax.data import TextPreprocessor, TextSettings, TextTokenizer, TrainingSet
+    >>> from magjax.data import (TextPreprocessor, TextSettings, TextTokenizer, TrainingBatches,
+    ...                          TrainingSet)
     >>> data = TrainingSet(["a"], ["x"], [(0,)], [()], ["a"], ["one"])
     >>> settings = TextSettings(query_max_length=8, document_max_length=8)
     >>> preprocessor = TextPreprocessor(TextTokenizer.train(["one"], 270), settings)
@@ -28,7 +29,7 @@ class BatchIterator:
     4
     """
 
-    def __init__(self, batches: TrainingBatches, start_step: int, prefetch: int, threads: int):
+    def __init__(self, batches: Batches, start_step: int, prefetch: int, threads: int):
         # Grain costs seconds to import; reading records does not need it.
         import grain
 
@@ -85,7 +86,7 @@ class BatchIterator:
 
 
 def batch_iterator(
-    batches: TrainingBatches, start_step: int = 0, *, prefetch: int = 4, threads: int = 2
+    batches: Batches, start_step: int = 0, *, prefetch: int = 4, threads: int = 2
 ) -> BatchIterator:
     """Batches from ``start_step`` on, made ahead in threads.
 
@@ -98,7 +99,8 @@ def batch_iterator(
     Raises:
         InputError: ``start_step`` is negative or no whole number.
 
-    >>> from magjax.data import TextPreprocessor, TextSettings, TextTokenizer, TrainingSet
+    >>> from magjax.data import (TextPreprocessor, TextSettings, TextTokenizer, TrainingBatches,
+    ...                          TrainingSet)
     >>> data = TrainingSet(["a"], ["x"], [(0,)], [()], ["a"], ["one"])
     >>> settings = TextSettings(query_max_length=8, document_max_length=8)
     >>> preprocessor = TextPreprocessor(TextTokenizer.train(["one"], 270), settings)

@@ -16,7 +16,7 @@ from magjax.data._code_mining import Function, clone_key, mine_package
 from magjax.data._code_packages import OUT_OF_DOMAIN_PACKAGES, TRAINING_PACKAGES
 from magjax.data._lines import json_lines, write_json_lines
 from magjax.data._records import Benchmark, TrainingSet, text_key
-from magjax.files import read_json, write_folder, write_json
+from magjax.files import cache_folder, read_json, write_folder, write_json
 
 __all__ = ["CodeSearch", "code_search", "mine_code_search"]
 
@@ -72,8 +72,7 @@ def code_search(cache: str | os.PathLike[str] | None = None) -> CodeSearch:
     >>> len(data.out_of_domain.queries), len(data.out_of_domain.documents)  # doctest: +SKIP
     (1000, 10000)
     """
-    root = Path(cache or os.environ.get("MAGJAX_CACHE") or Path.home() / ".cache" / "magjax")
-    folder = root.expanduser() / "code_search" / _cache_key()
+    folder = cache_folder(cache) / "code_search" / _cache_key()
     if folder.is_dir():
         return _read(folder)
     _log.info("mining the code-search corpus from installed packages: about a minute, once.")

@@ -2,15 +2,16 @@
 
 import logging
 import threading
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from magjax.checks import InputError
 from magjax.data._epoch_plan import EpochPlan, largest_batch_count, plan_epoch, random_order
-from magjax.data._records import TrainingSet
 from magjax.data._text_numbers import TextNumbers
 
-__all__ = ["Epochs"]
+__all__ = ["Epochs", "Rows"]
 
 _log = logging.getLogger(__name__)
 
@@ -20,6 +21,27 @@ _ORDER, _POSITIVE, _NEGATIVE = 0, 1, 2
 _ATTEMPTS = 8
 
 
+@runtime_checkable
+class Rows(Protocol):
+    """Training rows, each with the numbers of what answers it.
+
+    >>> from magjax.data import TrainingSet
+    >>> isinstance(TrainingSet(["a"], ["x"], [(0,)], [()], ["a"], ["m"]), Rows)
+    True
+    """
+
+    @property
+    def source(self) -> str:
+        """Where the rows come from, for messages."""
+
+    @property
+    def positives(self) -> Sequence[tuple[int, ...]]:
+        """Per row, numbers of its answers."""
+
+    def __len__(self) -> int:
+        """How many rows."""
+
+
 class Epochs:
     """Full batches without a text twice, for any epoch, as a function of (seed, epoch).
 
@@ -27,13 +49,14 @@ class Epochs:
 
     Args:
         training_set: the records.
-        numbers: its texts as numbers.
+        numbers: its texts as numbers; rows with a number in common share no batch.
         batch_size: rows a batch.
         seed: of all draws.
 
     Raises:
         InputError: the batch is larger than the data or than its distinct texts.
 
+    >>> from magjax.data import TrainingSet
     >>> data = TrainingSet(["a", "b"], ["x", "y"], [(0,), (1,)], [(), ()], ["a", "b"], ["m", "n"])
     >>> epochs = Epochs(data, TextNumbers.of(data), batch_size=2, seed=0)
     >>> rows, documents = epochs.plan(7)
@@ -41,9 +64,7 @@ class Epochs:
     ([0, 1], [0, 1])
     """
 
-    def __init__(
-        self, training_set: TrainingSet, numbers: TextNumbers, *, batch_size: int, seed: int
-    ):
+    def __init__(self, training_set: Rows, numbers: TextNumbers, *, batch_size: int, seed: int):
         self._data = training_set
         self._numbers = numbers
         self._batch_size = batch_size

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from magjax.checks import InputError
 
-__all__ = ["fail_at", "find_file", "json_lines", "text_lines", "write_json_lines"]
+__all__ = ["fail_at", "find_file", "has_file", "json_lines", "text_lines", "write_json_lines"]
 
 
 def fail_at(path: str | os.PathLike[str], line: int, problem: str) -> NoReturn:
@@ -42,10 +42,24 @@ def find_file(path: str | os.PathLike[str]) -> Path:
     raise InputError(f"{plain} {'is no file' if plain.exists() else 'does not exist'}{tried}.")
 
 
-def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+def has_file(path: str | os.PathLike[str]) -> bool:
+    """Whether :func:`find_file` finds ``path``.
+
+    >>> has_file("/nowhere/corpus.jsonl")
+    False
+    """
+    plain = Path(path)
+    return plain.is_file() or plain.with_name(plain.name + ".gz").is_file()
+
+
+def text_lines(path: str | os.PathLike[str], *, blank: bool = False) -> Iterator[tuple[int, str]]:
     r"""Numbered lines without their ends; blank ones are skipped, a byte order mark is dropped.
 
     Gzip is recognized by content, whatever the name. Only ``\n`` (and ``\r\n``) ends a line.
+
+    Args:
+        path: the file, plain or gzipped.
+        blank: give blank lines too.
 
     Raises:
         InputError: the file is missing, not UTF-8, or its gzip stream is broken.
@@ -64,7 +78,7 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
         try:
             for number, raw in enumerate(file, start=1):
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                if line.strip():
+                if blank or line.strip():
                     yield number, line
         except UnicodeDecodeError as error:
             fail_at(source, number, f"not UTF-8 ({error.reason}); convert the file to UTF-8.")

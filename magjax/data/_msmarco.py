@@ -1,17 +1,19 @@
 """MS MARCO's tab-separated files: collection, queries, judgements, triples."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from magjax.checks import InputError
-from magjax.data._lines import fail_at, find_file, text_lines
+from magjax.checks import InputError, choose
+from magjax.data._lines import fail_at, find_file, has_file, text_lines
 from magjax.data._pairs import DocumentTable
 from magjax.data._qrels import read_qrels
 from magjax.data._records import Benchmark, TrainingSet
 
-__all__ = ["read_msmarco", "read_msmarco_triples"]
+__all__ = ["read_msmarco", "read_msmarco_triples", "read_trec_dl"]
+
+_TREC_YEARS = ("2019", "2020")  # later years search another collection
 
 
 def read_msmarco(folder: str | os.PathLike[str], split: str = "dev.small") -> Benchmark:
@@ -47,6 +49,65 @@ def read_msmarco(folder: str | os.PathLike[str], split: str = "dev.small") -> Be
         documents=list(collection.values()),
         qrels=qrels,
     )
+
+
+def read_trec_dl(
+    folder: str | os.PathLike[str], years: Sequence[str] | None = None
+) -> list[Benchmark]:
+    """Reads the passage tasks of TREC's Deep Learning track, over MS MARCO's collection.
+
+    Per year ``msmarco-testYEAR-queries.tsv`` and ``YEARqrels-pass.txt`` beside ``collection.tsv``;
+    every file may be gzipped. Passages are judged 0 to 3, and 1 ("related") is not relevant:
+    measures of yes or no count from 2 (``trec_eval -l 2``). Queries without a judgement (157 of 200
+    in 2019, 146 of 200 in 2020) are kept, and counted by whoever evaluates.
+
+    Args:
+        folder: holds the files.
+        years: of ``"2019"`` and ``"2020"``; default: those that are there.
+
+    Returns:
+        one benchmark a year, all with the same document objects.
+
+    Raises:
+        InputError: no year, or a year with one of its files missing; as :func:`read_msmarco`.
+
+    >>> read_trec_dl("/nowhere")
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: /nowhere holds no TREC Deep Learning task: msmarco-test2019-queries.tsv \
+and 2019qrels-pass.txt, or the same of 2020, beside collection.tsv.
+    """
+    root = Path(folder)
+    files = {
+        year: (root / f"msmarco-test{year}-queries.tsv", root / f"{year}qrels-pass.txt")
+        for year in _TREC_YEARS
+    }
+    if years is None:
+        years = [year for year in _TREC_YEARS if any(map(has_file, files[year]))]
+    if not years:
+        raise InputError(
+            f"{root} holds no TREC Deep Learning task: msmarco-test2019-queries.tsv and "
+            "2019qrels-pass.txt, or the same of 2020, beside collection.tsv."
+        )
+    judged = {}
+    for year in years:
+        queries_file, qrels_file = files[choose("year", year, _TREC_YEARS)]
+        queries = _read_texts(queries_file)
+        judged[year] = queries, read_qrels(qrels_file, queries)
+    collection = _read_texts(root / "collection.tsv", may_be_empty=True)
+    ids, texts = list(collection), list(collection.values())
+    return [
+        Benchmark(
+            name=f"trec-dl-{year}",
+            query_ids=list(queries),
+            queries=list(queries.values()),
+            document_ids=ids,
+            documents=texts,
+            qrels=qrels,
+            relevance_level=2,
+        )
+        for year, (queries, qrels) in judged.items()
+    ]
 
 
 def read_msmarco_triples(
@@ -121,7 +182,7 @@ def _add(
 
 def _queries_file(root: Path, split: str) -> Path:
     exact = root / f"queries.{split}.tsv"
-    if "." in split and not exact.exists() and not exact.with_name(f"{exact.name}.gz").exists():
+    if "." in split and not has_file(exact):
         return find_file(root / f"queries.{split.split('.')[0]}.tsv")
     return find_file(exact)
 

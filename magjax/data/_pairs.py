@@ -166,9 +166,8 @@ def _training_set(rows: Iterable[tuple[str, Fail, Mapping[str, Any]]], source: s
 
 
 def _check_fields(row: Mapping[str, Any], fail: Fail) -> None:
-    for key in row:
-        near = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.85)
-        if key not in _FIELDS and near:
+    for key in (key for key in row if key not in _FIELDS):
+        if near := difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.85):
             fail(f"unknown field {key!r}; did you mean {near[0]!r}?")
 
 

@@ -1,56 +1,29 @@
 """What every reader returns: texts with ids, and who answers whom."""
 
 import dataclasses
-import hashlib
-import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from magjax.checks import InputError
+from magjax.checks import InputError, positive_integer
+from magjax.data._record_checks import (
+    check_excluded,
+    check_ids,
+    check_judgements,
+    check_queries,
+    content_fingerprint,
+    text_key,
+)
 
-__all__ = ["Benchmark", "TrainingSet", "text_key"]
+__all__ = [
+    "Benchmark",
+    "TrainingSet",
+    "check_ids",
+    "check_queries",
+    "content_fingerprint",
+    "text_key",
+]
 
 _log = logging.getLogger(__name__)
-
-
-def text_key(text: str) -> str:
-    """The text by which duplicates are found: white space collapsed.
-
-    >>> text_key("a  b ") == text_key("a b")
-    True
-    """
-    return " ".join(text.split())
-
-
-def _fingerprint(*parts: Iterable) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        for value in part:
-            digest.update(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-            digest.update(b"\n")
-        digest.update(b"\0")
-    return digest.hexdigest()[:16]
-
-
-def _check_ids(kind: str, ids: Sequence[str], texts: Sequence[str], source: str) -> None:
-    if len(ids) != len(texts):
-        raise InputError(f"{source}: {len(ids)} {kind} ids for {len(texts)} texts; give one each.")
-    seen = set()
-    for name in ids:
-        if not isinstance(name, str) or not name.strip() or any(c in name for c in "\t\n\r"):
-            raise InputError(
-                f"{source}: {kind} id {name!r} must be a string that is not empty and has no tab "
-                "or line break."
-            )
-        if name in seen:
-            raise InputError(f"{source}: {kind} id {name!r} occurs twice; ids must be unique.")
-        seen.add(name)
-
-
-def _check_queries(ids: Sequence[str], texts: Sequence[str], source: str) -> None:
-    for name, text in zip(ids, texts, strict=True):
-        if not text.strip():
-            raise InputError(f"{source}: query {name!r} is empty; remove it or give its text.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,9 +59,9 @@ class TrainingSet:
     fingerprint: str = ""
 
     def __post_init__(self):
-        _check_ids("query", self.query_ids, self.queries, self.source)
-        _check_ids("document", self.document_ids, self.documents, self.source)
-        _check_queries(self.query_ids, self.queries, self.source)
+        check_ids("query", self.query_ids, self.queries, self.source)
+        check_ids("document", self.document_ids, self.documents, self.source)
+        check_queries(self.query_ids, self.queries, self.source)
         if not self.queries:
             raise InputError(f"{self.source} holds no query; training needs at least one pair.")
         for field in ("positives", "negatives"):
@@ -105,7 +78,7 @@ class TrainingSet:
             object.__setattr__(
                 self,
                 "fingerprint",
-                _fingerprint(
+                content_fingerprint(
                     self.query_ids,
                     self.queries,
                     self.positives,
@@ -144,11 +117,11 @@ class TrainingSet:
 
     @classmethod
     def from_benchmark(cls, benchmark: "Benchmark") -> "TrainingSet":
-        """Training pairs from judgements: the answers are the documents judged above 0.
+        """Training pairs from judgements: the answers are the documents judged relevant.
 
         Queries without such a document are left out, and so are empty documents as answers (old
-        collections have some); both are counted in the log. Documents judged 0 or below are no
-        hard negatives: most are merely unjudged by another name.
+        collections have some); both are counted in the log. Documents below
+        ``relevance_level`` are no hard negatives: most are merely unjudged by another name.
 
         Raises:
             InputError: no query has an answer.
@@ -160,7 +133,8 @@ class TrainingSet:
         index = {name: i for i, name in enumerate(benchmark.document_ids)}
         ids, queries, positives, empty = [], [], [], 0
         for name, query in zip(benchmark.query_ids, benchmark.queries, strict=True):
-            answers = [index[d] for d, grade in benchmark.qrels.get(name, {}).items() if grade > 0]
+            row = benchmark.qrels.get(name, {})
+            answers = [index[d] for d, grade in row.items() if grade >= benchmark.relevance_level]
             kept = tuple(sorted(i for i in answers if benchmark.documents[i].strip()))
             empty += len(answers) - len(kept)
             if kept:
@@ -177,7 +151,8 @@ class TrainingSet:
             )
         if not queries:
             raise InputError(
-                f"{benchmark.name}: no query has a document judged above 0; nothing to train on."
+                f"{benchmark.name}: no query has a document judged above "
+                f"{benchmark.relevance_level - 1}; nothing to train on."
             )
         return cls(
             query_ids=ids,
@@ -202,10 +177,14 @@ class Benchmark:
         documents: the texts; may be empty, as in old collections.
         qrels: per query id, the grade of each judged document id; a query may have none.
         fingerprint: names this content; made from it when left out.
+        excluded: per query id, ids of documents never to return, as BRIGHT has them.
+        relevance_level: the least grade that counts as relevant where relevance is yes or no (2 in
+            TREC's passage task); graded measures see every grade above 0.
 
     Raises:
-        InputError: lengths disagree, an id repeats, a query is empty, a judgement names an
-            unknown query or document, a grade is no whole number, or nothing is to be searched.
+        InputError: lengths disagree, an id repeats, a query is empty, a judgement or an exclusion
+            names an unknown query or document, a relevant document is excluded, a grade is no whole
+            number, or nothing is to be searched.
 
     >>> benchmark = Benchmark("b", ["q"], ["what adds"], ["d"], ["a + b"], {"q": {"e": 1}})
     Traceback (most recent call last):
@@ -221,39 +200,55 @@ does not hold; use the qrels of this corpus.
     documents: Sequence[str]
     qrels: Mapping[str, Mapping[str, int]]
     fingerprint: str = ""
+    excluded: Mapping[str, Collection[str]] = dataclasses.field(default_factory=dict)
+    relevance_level: int = 1
 
     def __post_init__(self):
-        _check_ids("query", self.query_ids, self.queries, self.name)
-        _check_ids("document", self.document_ids, self.documents, self.name)
-        _check_queries(self.query_ids, self.queries, self.name)
+        positive_integer("relevance_level", self.relevance_level)
+        check_ids("query", self.query_ids, self.queries, self.name)
+        check_ids("document", self.document_ids, self.documents, self.name)
+        check_queries(self.query_ids, self.queries, self.name)
         for kind, texts in (("query", self.queries), ("document", self.documents)):
             if not texts:
                 raise InputError(f"{self.name} holds no {kind}; a benchmark needs at least one.")
         queries, documents = set(self.query_ids), set(self.document_ids)
-        for query, row in self.qrels.items():
-            if query not in queries:
-                raise InputError(
-                    f"{self.name}: the judgements name query {query!r}, which is not among the "
-                    "queries; use the qrels of these queries."
-                )
-            for document, grade in row.items():
-                if document not in documents:
-                    raise InputError(
-                        f"{self.name}: the judgements of query {query!r} name document "
-                        f"{document!r}, which the corpus does not hold; use the qrels of this "
-                        "corpus."
-                    )
-                if not isinstance(grade, int):
-                    raise InputError(
-                        f"{self.name}: query {query!r} grades document {document!r} as {grade!r}; "
-                        "grades are whole numbers."
-                    )
+        check_judgements(self.name, self.qrels, queries, documents)
+        check_excluded(self.name, self.excluded, self.qrels, queries, documents)
         if not self.fingerprint:
             judged = sorted((q, sorted(row.items())) for q, row in self.qrels.items())
+            rules: list = sorted((q, sorted(ids)) for q, ids in self.excluded.items() if ids)
+            if self.relevance_level > 1:
+                rules.append(self.relevance_level)
             object.__setattr__(
                 self,
                 "fingerprint",
-                _fingerprint(
-                    self.query_ids, self.queries, self.document_ids, self.documents, judged
+                content_fingerprint(
+                    self.query_ids,
+                    self.queries,
+                    self.document_ids,
+                    self.documents,
+                    judged,
+                    # Only where there are any: older results keep their fingerprint.
+                    *([rules] if rules else []),
                 ),
             )
+
+    def never_returned(
+        self, ignore_identical_ids: bool = False
+    ) -> Mapping[str, Collection[str]] | None:
+        """What ``magjax.evaluation.search`` takes as ``exclude``.
+
+        Args:
+            ignore_identical_ids: also the document whose id is the query's, for collections whose
+                queries are documents of the corpus.
+
+        Returns:
+            document ids by query id, or None where nothing is left out.
+
+        >>> benchmark = Benchmark("b", ["q"], ["what adds"], ["d"], ["a + b"], {}, excluded={"q": ["d"]})
+        >>> benchmark.never_returned(), benchmark.never_returned(ignore_identical_ids=True)
+        ({'q': ['d']}, {'q': ('d', 'q')})
+        """
+        if not ignore_identical_ids:
+            return self.excluded or None
+        return {name: (*self.excluded.get(name, ()), name) for name in self.query_ids}

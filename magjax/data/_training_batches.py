@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from magjax.checks import InputError, positive_integer
+from magjax.checks import InputError
+from magjax.data._batch_shape import BatchShape, stack_batches
 from magjax.data._epochs import Epochs
+from magjax.data._padded_tokens import PaddedTokens
 from magjax.data._records import TrainingSet
 from magjax.data._text_numbers import TextNumbers
-from magjax.data._text_preprocessor import TextPreprocessor, bucket_length, length_buckets
-from magjax.data._token_cache import TokenCache
+from magjax.data._text_preprocessor import TextPreprocessor
 from magjax.typing import Side
 
 __all__ = ["TrainingBatches"]
-
-# Token ids kept between epochs, over both sides: 256 MiB of int32.
-_CACHED_TOKENS = 64 * 2**20
 
 
 class TrainingBatches:
@@ -83,46 +81,28 @@ class TrainingBatches:
     ):
         self.training_set = training_set
         self.preprocessor = preprocessor
-        self.batch_size = positive_integer("batch_size", batch_size)
-        self.accumulation = positive_integer("accumulation", accumulation)
-        self.seed = int(seed)
+        self.shape = BatchShape(
+            batch_size=batch_size,
+            seed=seed,
+            accumulation=accumulation,
+            process_index=process_index,
+            process_count=process_count,
+        )
         self.negatives_per_query = int(negatives_per_query)
         if self.negatives_per_query < 0:
             raise InputError(f"negatives_per_query={negatives_per_query} must be at least 0.")
-        if self.seed < 0:
-            raise InputError(f"seed={seed} must be at least 0.")
-        self._buckets = {
-            "query": length_buckets(preprocessor.settings.query_max_length, length_multiple),
-            "document": length_buckets(preprocessor.settings.document_max_length, length_multiple),
-        }
-        if self.batch_size % positive_integer("process_count", process_count):
-            raise InputError(
-                f"batch_size={batch_size} is not a multiple of process_count={process_count}; try "
-                f"batch_size={max(batch_size // process_count, 1) * process_count}."
-            )
-        if not 0 <= process_index < process_count:
-            raise InputError(f"process_index={process_index} must be below {process_count}.")
-        local = self.batch_size // process_count
-        self._slice = slice(process_index * local, (process_index + 1) * local)
         self._numbers = TextNumbers.of(training_set)
         if self.negatives_per_query and not any(self._numbers.negatives):
             raise InputError(
                 f"negatives_per_query={negatives_per_query}, but {training_set.source} has no hard "
                 "negatives; set it to 0 or give records with negatives."
             )
-        self._epochs = Epochs(
-            training_set, self._numbers, batch_size=self.batch_size, seed=self.seed
-        )
-        self._steps = self._epochs.batches // self.accumulation
-        if not self._steps:
-            raise InputError(
-                f"accumulation={accumulation} batches of batch_size={batch_size} are larger than "
-                f"{training_set.source}, which fills {self._epochs.batches}; lower either."
-            )
-        self._tokens = TokenCache(
+        self._epochs = Epochs(training_set, self._numbers, batch_size=batch_size, seed=seed)
+        self._steps = self.shape.steps(self._epochs.batches, training_set.source)
+        self._tokens = PaddedTokens(
             preprocessor,
             {"query": training_set.queries, "document": training_set.documents},
-            capacity=_CACHED_TOKENS,
+            length_multiple=length_multiple,
         )
 
     def __len__(self) -> int:
@@ -142,24 +122,21 @@ class TrainingBatches:
         settings = self.preprocessor.settings.to_json()
         parts = (
             self.training_set.fingerprint,
-            self.seed,
-            self.batch_size,
-            self.accumulation,
+            self.shape.seed,
+            self.shape.batch_size,
+            self.shape.accumulation,
             self.negatives_per_query,
             self.preprocessor.tokenizer.fingerprint,
             sorted(settings.items()),
-            self._buckets,
+            self._tokens.buckets,
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def _padded(self, side: Side, groups: Sequence[Sequence[int]]) -> list[dict[str, np.ndarray]]:
-        """All groups at one length; every process sees the whole batch and so the same length."""
-        tokens = [self._tokens.tokenize(side, group) for group in groups]
-        longest = max(len(ids) for group in tokens for ids in group)
-        length = bucket_length(longest, self._buckets[side])
-        per_query = len(groups[0]) // self.batch_size
-        kept = slice(self._slice.start * per_query, self._slice.stop * per_query)
-        return [self.preprocessor.pad(group[kept], length=length) for group in tokens]
+        """This process's rows of all groups, which hold the same number of texts for each row."""
+        each = len(groups[0]) // self.shape.batch_size
+        kept = self.shape.kept
+        return self._tokens.padded(side, groups, slice(kept.start * each, kept.stop * each))
 
     def batch_at(self, step: int) -> dict[str, Any]:
         """The batch of ``step`` (from 0, over all epochs), as the class describes it.
@@ -173,10 +150,10 @@ class TrainingBatches:
         """
         epoch, place = divmod(int(step), self._steps)
         plan, drawn = self._epochs.plan(epoch)
-        groups = plan[place * self.accumulation : (place + 1) * self.accumulation]
+        groups = self.shape.groups(plan, place)
         documents = [drawn[rows].tolist() for rows in groups]
         parts: list[dict[str, Any]] = [
-            {"query": query, "document": document, **self._ids(rows[self._slice], drawn)}
+            {"query": query, "document": document, **self._ids(rows[self.shape.kept], drawn)}
             for rows, query, document in zip(
                 groups,
                 self._padded("query", groups.tolist()),
@@ -186,7 +163,7 @@ class TrainingBatches:
         ]
         if self.negatives_per_query:
             self._add_negatives(parts, groups, documents, epoch)
-        return parts[0] if self.accumulation == 1 else _stack(parts)
+        return stack_batches(parts)
 
     def _ids(self, rows: np.ndarray, drawn: np.ndarray) -> dict[str, np.ndarray]:
         return {
@@ -219,17 +196,7 @@ class TrainingBatches:
             )
         padded = self._padded("document", chosen)
         for part, tokens, indices, where in zip(parts, padded, chosen, present, strict=True):
-            ids = self._numbers.documents[np.array(indices).reshape(self.batch_size, k)]
+            ids = self._numbers.documents[np.array(indices).reshape(self.shape.batch_size, k)]
             part["negatives"] = tokens
-            part["negative_ids"] = ids[self._slice]
-            part["negatives_where"] = where[self._slice]
-
-
-def _stack(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    first = parts[0]
-    return {
-        key: _stack([part[key] for part in parts])
-        if isinstance(first[key], dict)
-        else np.stack([part[key] for part in parts])
-        for key in first
-    }
+            part["negative_ids"] = ids[self.shape.kept]
+            part["negatives_where"] = where[self.shape.kept]

@@ -12,10 +12,17 @@ __all__ = ["ACTIVATIONS"]
 _exact_gelu = functools.partial(jax.nn.gelu, approximate=False)
 _tanh_gelu = functools.partial(jax.nn.gelu, approximate=True)
 
+
+def _quick_gelu(x: jax.Array) -> jax.Array:
+    # CLIP's own approximation: off the exact form by up to 0.02.
+    return x * jax.nn.sigmoid(1.702 * x)
+
+
 ACTIVATIONS: dict[str, Callable[[jax.Array], jax.Array]] = {
     "gelu": _exact_gelu,
     "gelu_new": _tanh_gelu,
     "gelu_pytorch_tanh": _tanh_gelu,
+    "quick_gelu": _quick_gelu,
     "relu": jax.nn.relu,
     "silu": jax.nn.silu,
     "swish": jax.nn.silu,

@@ -10,14 +10,15 @@ from jax import lax
 from magjax.encoders._dropout import dropout
 from magjax.typing import Bool, Float
 
-__all__ = ["attention", "distance_buckets"]
+__all__ = ["attend", "attention", "distance_buckets"]
 
 
 def attention(
     query_key_value: Float[jax.Array, "3 batch heads length head_dim"],
-    where: Bool[jax.Array, "batch length"],
+    where: Bool[jax.Array, "batch length"] | None,
     *,
     bias: Float[jax.Array, "heads length length"] | None = None,
+    causal: bool = False,
     dropout_rate: float = 0.0,
     dropout_key: jax.Array | None = None,
 ) -> Float[jax.Array, "batch length width"]:
@@ -31,8 +32,9 @@ def attention(
 
     Args:
         query_key_value: queries, keys and values, one batched layout for all three.
-        where: True at real tokens.
+        where: True at real tokens; None: all are.
         bias: added to the scaled scores of every row, or None.
+        causal: admit to a token only itself and the tokens before it.
         dropout_rate: share of attention weights set to zero when ``dropout_key`` is given.
         dropout_key: PRNG key, or None for no dropout.
 
@@ -46,14 +48,46 @@ def attention(
     (1, 4, 16)
     """
     queries, keys, values = query_key_value
+    admitted = None if where is None else where[:, None, None, :]
+    if causal:
+        earlier = jnp.tril(jnp.ones((queries.shape[2],) * 2, bool))[None, None]
+        admitted = earlier if admitted is None else jnp.logical_and(admitted, earlier)
+    return attend(
+        queries,
+        keys,
+        values,
+        admitted,
+        bias=bias,
+        dropout_rate=dropout_rate,
+        dropout_key=dropout_key,
+    )
+
+
+def attend(
+    queries: Float[jax.Array, "batch heads queries head_dim"],
+    keys: Float[jax.Array, "batch heads length head_dim"],
+    values: Float[jax.Array, "batch heads length head_dim"],
+    admitted: Bool[jax.Array, "#batch 1 #queries length"] | None,
+    *,
+    bias: Float[jax.Array, "heads queries length"] | None = None,
+    dropout_rate: float = 0.0,
+    dropout_key: jax.Array | None = None,
+) -> Float[jax.Array, "batch queries width"]:
+    """The attention of ``attention`` for any number of queries over other tokens' values.
+
+    >>> one, many = jnp.ones((2, 4, 1, 8)), jnp.ones((2, 4, 9, 8))
+    >>> attend(one, many, many, None).shape
+    (2, 1, 32)
+    """
     batch, heads, length, head_dim = queries.shape
     scores = jnp.matmul(queries, keys.swapaxes(-1, -2), preferred_element_type=jnp.float32)
     scores = scores * head_dim**-0.5
     if bias is not None:
         scores = scores + bias[None].astype(scores.dtype)
-    # where, not addition of a large negative number: two masks added overflow to -inf in half
-    # precision, and an all-padding row would then be 0/0.
-    scores = jnp.where(where[:, None, None, :], scores, jnp.finfo(scores.dtype).min)
+    if admitted is not None:
+        # where, not addition of a large negative number: two masks added overflow to -inf in half
+        # precision, and an all-padding row would then be 0/0.
+        scores = jnp.where(admitted, scores, jnp.finfo(scores.dtype).min)
     largest = lax.stop_gradient(jnp.max(scores, axis=-1, keepdims=True))
     weights = jnp.exp(scores - largest)
     total = jnp.sum(weights, axis=-1, keepdims=True)

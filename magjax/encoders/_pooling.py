@@ -8,7 +8,7 @@ import jax.numpy as jnp
 from magjax.checks import choose
 from magjax.typing import Array, Bool, Float, Int
 
-__all__ = ["POOLINGS", "pool"]
+__all__ = ["POOLINGS", "pool", "token_at"]
 
 
 def pool(
@@ -50,13 +50,13 @@ def _mean(
 def _cls(
     hidden: Float[jax.Array, "batch length hidden"], where: Bool[jax.Array, "batch length"]
 ) -> Float[jax.Array, "batch hidden"]:
-    return _token(hidden, jnp.argmax(where, axis=1))
+    return token_at(hidden, jnp.argmax(where, axis=1))
 
 
 def _last(
     hidden: Float[jax.Array, "batch length hidden"], where: Bool[jax.Array, "batch length"]
 ) -> Float[jax.Array, "batch hidden"]:
-    return _token(hidden, where.shape[1] - 1 - jnp.argmax(where[:, ::-1], axis=1))
+    return token_at(hidden, where.shape[1] - 1 - jnp.argmax(where[:, ::-1], axis=1))
 
 
 def _max(
@@ -75,9 +75,14 @@ def _weighted_mean(
     return total / jnp.maximum(jnp.sum(weights, axis=1), 1.0)[:, None]
 
 
-def _token(
+def token_at(
     hidden: Float[jax.Array, "batch length hidden"], index: Int[jax.Array, "batch"]
 ) -> Float[jax.Array, "batch hidden"]:
+    """The state at one position of each row.
+
+    >>> token_at(jnp.array([[[1.0], [2.0]]]), jnp.array([1]))
+    Array([[2.]], dtype=float32)
+    """
     return jnp.take_along_axis(hidden, index[:, None, None], axis=1)[:, 0]
 
 

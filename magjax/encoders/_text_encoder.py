@@ -1,6 +1,6 @@
 """The BERT family as one post-norm transformer; families differ by a table, not by code."""
 
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -8,14 +8,14 @@ from flax import nnx
 
 from magjax.checks import InputError, choose
 from magjax.encoders._activation import ACTIVATIONS
-from magjax.encoders._attention import attention, distance_buckets
+from magjax.encoders._attention import distance_buckets
 from magjax.encoders._config import EncoderConfig
 from magjax.encoders._dropout import dropout
+from magjax.encoders._layers import COMPUTE_DTYPES, layer_norm, linear, rematerialized
+from magjax.encoders._self_attention import SelfAttention
 from magjax.typing import Array, Bool, Float, Int
 
-__all__ = ["COMPUTE_DTYPES", "TextEncoder"]
-
-COMPUTE_DTYPES: dict[str, Any] = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
+__all__ = ["TextEncoder"]
 
 
 class Embeddings(nnx.Module):
@@ -31,7 +31,7 @@ class Embeddings(nnx.Module):
         self.word = table(config.vocab_size)
         self.position = table(config.max_position_embeddings)
         self.token_type = table(config.token_types) if config.token_types else None
-        self.norm = layer_norm(config, dtype=dtype, rngs=rngs)
+        self.norm = layer_norm(config.hidden_size, config.layer_norm_eps, dtype=dtype, rngs=rngs)
 
     def __call__(
         self,
@@ -56,55 +56,19 @@ class Embeddings(nnx.Module):
         return dropout(self.norm(hidden), self.config.hidden_dropout, dropout_key)
 
 
-class SelfAttention(nnx.Module):
-    """Projections around ``attention``."""
-
-    def __init__(self, config: EncoderConfig, *, dtype: Any, rngs: nnx.Rngs) -> None:
-        self.config = config
-        self.dtype = dtype
-        width = config.hidden_size
-        self.query = linear(config, width, width, dtype=dtype, rngs=rngs)
-        self.key = linear(config, width, width, dtype=dtype, rngs=rngs)
-        self.value = linear(config, width, width, dtype=dtype, rngs=rngs)
-        self.output = linear(config, width, width, dtype=dtype, rngs=rngs)
-
-    def __call__(
-        self,
-        hidden: Float[jax.Array, "batch length hidden"],
-        where: Bool[jax.Array, "batch length"],
-        bias: Float[jax.Array, "heads length length"] | None,
-        dropout_key: jax.Array | None,
-    ) -> Float[jax.Array, "batch length hidden"]:
-        batch, length, width = hidden.shape
-        heads = self.config.num_attention_heads
-        parts = (self.query, self.key, self.value)
-        # One matmul and one transpose for all three: at 2,048 tokens the copy of the kernels costs
-        # far less than two more passes over the activations.
-        kernel = jnp.concatenate([part.kernel[...] for part in parts], axis=1).astype(self.dtype)
-        offset = jnp.concatenate([_bias(part) for part in parts]).astype(self.dtype)
-        stacked = jnp.matmul(hidden, kernel) + offset[None, None]
-        stacked = stacked.reshape(batch, length, 3, heads, width // heads)
-        mixed = attention(
-            stacked.transpose(2, 0, 3, 1, 4),
-            where,
-            bias=bias,
-            dropout_rate=self.config.attention_dropout,
-            dropout_key=dropout_key,
-        )
-        return self.output(mixed)
-
-
 class Layer(nnx.Module):
     """Attention and feed-forward, each followed by dropout, residual and layer norm."""
 
     def __init__(self, config: EncoderConfig, *, dtype: Any, rngs: nnx.Rngs) -> None:
         self.config = config
         width, inner = config.hidden_size, config.intermediate_size
-        self.attention = SelfAttention(config, dtype=dtype, rngs=rngs)
-        self.attention_norm = layer_norm(config, dtype=dtype, rngs=rngs)
-        self.up = linear(config, width, inner, dtype=dtype, rngs=rngs)
-        self.down = linear(config, inner, width, dtype=dtype, rngs=rngs)
-        self.output_norm = layer_norm(config, dtype=dtype, rngs=rngs)
+        epsilon = config.layer_norm_eps
+        start = nnx.initializers.normal(config.initializer_range)
+        self.attention = SelfAttention(config, start=start, dtype=dtype, rngs=rngs)
+        self.attention_norm = layer_norm(width, epsilon, dtype=dtype, rngs=rngs)
+        self.up = linear(width, inner, start=start, dtype=dtype, rngs=rngs)
+        self.down = linear(inner, width, start=start, dtype=dtype, rngs=rngs)
+        self.output_norm = layer_norm(width, epsilon, dtype=dtype, rngs=rngs)
 
     def __call__(
         self,
@@ -148,6 +112,8 @@ class TextEncoder(nnx.Module):
     (1, 4, 16)
     """
 
+    modality: Literal["text"] = "text"
+
     def __init__(
         self,
         config: EncoderConfig,
@@ -174,6 +140,11 @@ class TextEncoder(nnx.Module):
         self.layers = nnx.List(
             [Layer(config, dtype=compute, rngs=rngs) for _ in range(config.num_hidden_layers)]
         )
+
+    @property
+    def dim(self) -> int:
+        """Dimensions of a state, and of what pooling makes of the states."""
+        return self.config.hidden_size
 
     def __call__(
         self,
@@ -223,7 +194,7 @@ class TextEncoder(nnx.Module):
         bias = None if self.relative_bias is None else self._distance_bias(length)
         states = [hidden]
         for layer, key in zip(self.layers, keys[1:], strict=True):
-            apply = _rematerialized if self.remat else Layer.__call__
+            apply = rematerialized if self.remat else Layer.__call__
             hidden = apply(layer, hidden, where, bias, key)
             states.append(hidden)
         return tuple(states) if output_layers else hidden
@@ -235,33 +206,3 @@ class TextEncoder(nnx.Module):
         by_distance = self.relative_bias(jnp.asarray(distance_buckets(length)))
         pairs = position[None, :] - position[:, None] + (length - 1)
         return by_distance[pairs].transpose(2, 0, 1)
-
-
-def _rematerialized(layer: Layer, *inputs: Any) -> jax.Array:
-    graph, state = nnx.split(layer)
-    # The state is an argument: closing over it would keep it out of the recomputation's gradient.
-    return jax.checkpoint(lambda state, *inputs: nnx.merge(graph, state)(*inputs))(state, *inputs)
-
-
-def _bias(part: nnx.Linear) -> jax.Array:
-    assert part.bias is not None
-    return part.bias[...]
-
-
-def linear(
-    config: EncoderConfig, inputs: int, outputs: int, *, dtype: Any, rngs: nnx.Rngs
-) -> nnx.Linear:
-    """A dense layer with the family's random start."""
-    start = nnx.initializers.normal(config.initializer_range)
-    return nnx.Linear(inputs, outputs, dtype=dtype, kernel_init=start, rngs=rngs)
-
-
-def layer_norm(config: EncoderConfig, *, dtype: Any, rngs: nnx.Rngs) -> nnx.LayerNorm:
-    """Layer norm with the checkpoint's epsilon (the library's default 1e-6 is not BERT's 1e-12)."""
-    return nnx.LayerNorm(
-        config.hidden_size,
-        epsilon=config.layer_norm_eps,
-        dtype=dtype,
-        use_fast_variance=False,  # E[x^2] - E[x]^2 cancels when the mean is large
-        rngs=rngs,
-    )

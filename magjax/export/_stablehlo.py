@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 from magjax import __version__
 from magjax.checks import InputError, choose, need
 from magjax.data import SIDES, TextPreprocessor
-from magjax.encoders import DualEncoder
+from magjax.encoders import DualEncoder, TextEncoder
 from magjax.export._shapes import padded_lengths
 from magjax.export._stablehlo_folder import (
     EXPORT_FILE,
@@ -71,7 +71,8 @@ def export_encoders(
         overwrite: replace an earlier export at ``path``.
 
     Raises:
-        InputError: an unknown platform or side, a model without a score, a ``path`` that exists
+        InputError: an unknown platform or side, a model without a score or with towers of CLIP or
+            SigLIP, a ``path`` that exists
             (or, with ``overwrite``, holds something else than an export), or no flatbuffers.
 
     >>> import tempfile
@@ -96,6 +97,7 @@ def export_encoders(
     _check_names("side", sides, SIDES)
     target = Path(path)
     _check_target(target, overwrite)
+    model.require_bert("a StableHLO export")
     score = model.require_score() if normalized else model.score
     text = TextPreprocessor(model.tokenizer, model.text).settings  # the limits in force
     stored: dict[str, np.ndarray] = {}
@@ -145,7 +147,9 @@ class _Side:
     def __init__(self, encoder: DualEncoder, side: Side, score: Score | None):
         self._side = side
         self._score = score
-        self._tower = encoder.tower(side)
+        tower = encoder.tower(side)
+        assert isinstance(tower, TextEncoder)
+        self._tower = tower
         # Only what the side uses: the other side's tower would otherwise be an argument too.
         own = DualEncoder(
             self._tower, pooling=encoder.pooling, projection=encoder.side_projection(side)

@@ -7,7 +7,7 @@ from typing import get_args
 import numpy as np
 import scipy.linalg
 
-from magjax.encoders import DualEncoder
+from magjax.encoders import DualEncoder, TextEncoder
 from magjax.typing import Array, Float, Side
 
 __all__ = ["NullDirections", "find_null_directions", "known_directions"]
@@ -115,9 +115,12 @@ def known_directions(encoder: DualEncoder, side: Side) -> dict[str, np.ndarray]:
     [('the sum over dimensions, constant after a layer norm', (16,))]
     """
     assert side in get_args(Side)
+    tower = encoder.tower(side)
     if encoder.side_projection(side) is not None or encoder.pooling not in ("mean", "cls"):
         return {}
-    norm = encoder.tower(side).layers[-1].output_norm
+    if not isinstance(tower, TextEncoder):
+        return {}
+    norm = tower.layers[-1].output_norm
     if norm.scale is None:
         return {_ZERO_SUM: np.ones(norm.num_features)}
     scale = np.asarray(norm.scale[...], np.float64)

@@ -1,7 +1,6 @@
 """A Fisher measurement as text and JSON."""
 
 import dataclasses
-import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,6 +10,7 @@ from magjax.fisher._adviser import Advice, intervals_by_variant
 from magjax.fisher._measurement import Measurement, Norms
 from magjax.fisher._measures import find_measure
 from magjax.statistics import Interval
+from magjax.tables import text_table
 
 __all__ = ["FisherReport", "definitions", "format_report"]
 
@@ -186,30 +186,19 @@ def _route(items: Sequence[Measurement]) -> str:
 
 def _table(report: FisherReport, space: str) -> str:
     """Measures down, variants across."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     items = report.of_space(space)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("measure")
-    table.add_column("better")
     by_variant: dict[str, list[Measurement]] = {}
     for item in items:
         by_variant.setdefault(item.variant, []).append(item)
-    for variant in by_variant:
-        table.add_column(variant, justify="right")
     temperatures = [found[0].score.temperature for found in by_variant.values()]
-    table.add_row("temperature", "", *("-" if t is None else f"{t:.4g}" for t in temperatures))
-    table.add_row("rank", "", *(_ranks(found) for found in by_variant.values()))
+    rows = [
+        ["temperature", "", *("-" if t is None else f"{t:.4g}" for t in temperatures)],
+        ["rank", "", *(_ranks(found) for found in by_variant.values())],
+    ]
     for name in items[0].values:
         cells = report.intervals(space, name)
-        table.add_row(name, find_measure(name).prefer, *(_cell(cells[v]) for v in by_variant))
-    console = Console(file=io.StringIO(), width=1000, color_system=None)
-    console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.rstrip().removeprefix(" ") for line in console.file.getvalue().splitlines()]
-    return "\n".join(line for line in lines if line)
+        rows.append([name, find_measure(name).prefer, *(_cell(cells[v]) for v in by_variant)])
+    return "\n".join(text_table(["measure", "better"], list(by_variant), rows))
 
 
 def _ranks(items: Sequence[Measurement]) -> str:

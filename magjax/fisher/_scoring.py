@@ -1,7 +1,6 @@
 """How often the measures of a start model name the variant that training then finds best."""
 
 import dataclasses
-import io
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,6 +8,7 @@ from typing import Any, Literal
 
 from magjax.checks import InputError, choose, positive_number
 from magjax.statistics import holm
+from magjax.tables import aligned_table
 
 __all__ = ["Cell", "DefinitionScore", "Verdict", "format_scores", "score_adviser"]
 
@@ -252,21 +252,13 @@ def format_scores(scores: Sequence[DefinitionScore]) -> str:
     >>> print(format_scores(scores).partition(chr(10))[0])
     definition        right    hit rate   95% interval   always naming   by lot   abstains      p   verdict
     """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     if not scores:
         return "No definition was scored."
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     interval = f"{100 * scores[0].confidence:g}% interval"
-    for name in ("definition", "right", "hit rate", interval, "always naming"):
-        table.add_column(name)
-    for name in ("by lot", "abstains", "p"):
-        table.add_column(name, justify="right")
-    table.add_column("verdict")
-    for score in scores:
-        table.add_row(
+    words = ["definition", "right", "hit rate", interval, "always naming"]
+    numbers = ["by lot", "abstains", "p"]
+    rows = [
+        [
             score.definition,
             f"{score.hits} of {score.judged}",
             _two(score.hit_rate),
@@ -276,11 +268,11 @@ def format_scores(scores: Sequence[DefinitionScore]) -> str:
             str(score.abstentions),
             "-" if score.p_corrected is None else f"{score.p_corrected:.2g}",
             score.verdict,
-        )
-    console = Console(file=io.StringIO(), width=1000, color_system=None)
-    console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.rstrip().removeprefix(" ") for line in console.file.getvalue().splitlines()]
+        ]
+        for score in scores
+    ]
+    right = [False] * len(words) + [True] * len(numbers) + [False]
+    lines = aligned_table([*words, *numbers, "verdict"], rows, right)
     tested = sum(score.p_corrected is not None for score in scores)
     notes = [
         "Always naming: what naming the commonest winner in every cell scores on the same cells.",
@@ -294,7 +286,7 @@ def format_scores(scores: Sequence[DefinitionScore]) -> str:
     if any(reasons.values()):
         counted = (f"{number} {why}" for why, number in reasons.items() if number)
         notes.append(f"Cells not judged: {', '.join(counted)}.")
-    return "\n".join([*(line for line in lines if line), *notes])
+    return "\n".join([*lines, *notes])
 
 
 def _two(value: float | None) -> str:

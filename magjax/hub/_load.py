@@ -3,16 +3,16 @@
 import logging
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from magjax.checks import InputError, positive_integer
-from magjax.data import SIDES, TextSettings, TextTokenizer
-from magjax.encoders import DualEncoder
+from magjax.data import SIDES, ImageSettings, TextSettings, TextTokenizer
+from magjax.encoders import DualEncoder, TextEncoder
 from magjax.hub._locate import locate, read_stated
-from magjax.hub._model import Model
+from magjax.hub._model import Model, text_config
 from magjax.hub._stated import Stated
-from magjax.hub._tower import read_tower
+from magjax.hub._towers import ReadTowers, align_padding, read_towers
 from magjax.similarity import Score
 from magjax.typing import Side
 
@@ -35,14 +35,19 @@ def load(
     document_prompt: str | None = None,
     query_max_length: int | None = None,
     document_max_length: int | None = None,
+    query_modality: str | None = None,
+    images: ImageSettings | None = None,
+    image_size: int | None = None,
 ) -> Model:
     """Reads a model from a run folder, a saved model, or a Hugging Face folder.
 
     Kinds of folder: a run (its ``model/``); what ``save`` wrote; a sentence-transformers folder
     (Transformer, Pooling, optionally Dense and Normalize, in one chain or in a Router's routes); a
-    plain Hugging Face folder of the BERT family, which states neither score nor pooling. When ``path`` does not exist and looks like
-    ``organization/name`` (or is ``hf:organization/name``), it is fetched from the Hugging Face
-    hub: safetensors, JSON and vocabulary files only. No code from a folder is ever run.
+    plain Hugging Face folder of the BERT family, which states neither score nor pooling; one of
+    CLIP or SigLIP, which states cosine with its temperature. When ``path`` does not exist and
+    looks like ``organization/name`` (or is ``hf:organization/name``), it is fetched from the
+    Hugging Face hub: safetensors, JSON and vocabulary files only. No code from a folder is ever
+    run.
 
     Score, pooling and prompts are properties of the trained model. Where the folder states one,
     an argument must agree with it, unless ``cross_evaluation`` asks for another. Lengths only
@@ -63,6 +68,11 @@ def load(
         document_prompt: put before each document.
         query_max_length: most tokens of a query.
         document_max_length: most tokens of a document.
+        query_modality: of CLIP and SigLIP, which side the queries are: ``"text"`` (also where
+            nobody says) or ``"image"``.
+        images: how images become numbers, where the folder does not say.
+        image_size: read images of another size than in training: the vision tower's positions are
+            interpolated.
 
     Returns:
         The model; its ``score`` is None when neither folder nor caller states one.
@@ -77,22 +87,21 @@ def load(
     """
     folder, run = locate(path)
     stated = read_stated(folder)
-    chosen = _agree("pooling", stated.pooling, pooling, folder, cross_evaluation)
-    if chosen is None:
-        chosen = "mean"
-        _log.info("%s states no pooling; using mean.", folder)
-    towers = [stated.query_folder]
-    if stated.document_folder is not None:
-        towers.append(stated.document_folder)
+    read = read_towers(
+        stated, query_modality=query_modality, image_size=image_size, dtype=dtype, remat=remat
+    )
     encoder = DualEncoder(
-        *(read_tower(tower, dtype=dtype, remat=remat) for tower in towers),
-        pooling=chosen,
+        read.query,
+        read.document,
+        pooling=_pooling(stated, pooling, read, folder, cross_evaluation),
         projection=stated.projection,
         document_projection=stated.document_projection,
     )
-    tokenizers = _tokenizers(stated, folder)
+    tokenizers = _tokenizers(read.text_folders, folder)
     # The one that admits the longest texts: each side has a limit of its own.
     tokenizer = max(tokenizers.values(), key=lambda t: t.model_max_length or math.inf)
+    for side in read.text_folders:
+        align_padding(encoder.tower(side), tokenizer.pad_id, folder)
     if stated.lower_case is not None:
         _check_lower_case(tokenizer, stated.lower_case, folder)
     prompts = {
@@ -112,7 +121,7 @@ def load(
     }
     model = Model(
         encoder,
-        _score(stated.score, score, folder, cross_evaluation),
+        _score(stated.score or read.score, score, folder, cross_evaluation),
         tokenizer,
         TextSettings(
             query_max_length=lengths["query"],
@@ -120,6 +129,7 @@ def load(
             query_prompt=prompts["query"] or "",
             document_prompt=prompts["document"] or "",
         ),
+        _images(read.images, images, folder, cross_evaluation),
     )
     if step is None:
         return model
@@ -138,6 +148,30 @@ def _agree(
     raise InputError(
         f"{name}={given!r} contradicts {folder}, which was trained with {stated!r}; leave it out, "
         "or ask for a cross-evaluation."
+    )
+
+
+def _pooling(
+    stated: Stated, given: str | None, read: ReadTowers, folder: Path, cross_evaluation: bool
+) -> str | None:
+    chosen = _agree("pooling", stated.pooling, given, folder, cross_evaluation)
+    if chosen is None and any(isinstance(t, TextEncoder) for t in (read.query, read.document)):
+        chosen = "mean"
+        _log.info("%s states no pooling; using mean.", folder)
+    return chosen
+
+
+def _images(
+    stated: ImageSettings | None,
+    given: ImageSettings | None,
+    folder: Path,
+    cross_evaluation: bool,
+) -> ImageSettings | None:
+    if given is None or stated is None or given == stated or cross_evaluation:
+        return stated if given is None else given
+    raise InputError(
+        f"images={given} contradicts {folder}, which was trained with {stated}; leave it out, or "
+        "ask for a cross-evaluation."
     )
 
 
@@ -164,7 +198,7 @@ def _length(
 ) -> int:
     """The least of all limits; says which one lowered what the caller asked for."""
     limits = {
-        "its position table": encoder.tower(side).config.max_length,
+        "its position table": text_config(encoder, side).max_length,
         "its tokenizer": tokenizer.model_max_length,
         "its folder": None if cross_evaluation else getattr(stated, f"{side}_max_length"),
     }
@@ -192,17 +226,17 @@ def _length(
     return min(length, limit)
 
 
-def _tokenizers(stated: Stated, folder: Path) -> dict[Side, TextTokenizer]:
-    query = TextTokenizer.load(stated.query_folder)
-    if stated.document_folder is None:
-        return dict.fromkeys(SIDES, query)
-    document = TextTokenizer.load(stated.document_folder)
-    if (query.fingerprint, query.pad_id) != (document.fingerprint, document.pad_id):
-        raise InputError(
-            f"{folder} tokenizes queries and documents by different tokenizers, which is not "
-            "supported; one tokenizer serves both sides."
-        )
-    return {"query": query, "document": document}
+def _tokenizers(folders: Mapping[Side, Path], folder: Path) -> dict[Side, TextTokenizer]:
+    """A tokenizer for each side; a side of images has the other's."""
+    loaded = {place: TextTokenizer.load(place) for place in dict.fromkeys(folders.values())}
+    first, *others = loaded.values()
+    for other in others:
+        if (first.fingerprint, first.pad_id) != (other.fingerprint, other.pad_id):
+            raise InputError(
+                f"{folder} tokenizes queries and documents by different tokenizers, which is not "
+                "supported; one tokenizer serves both sides."
+            )
+    return {side: loaded[folders[side]] if side in folders else first for side in SIDES}
 
 
 def _check_lower_case(tokenizer: TextTokenizer, stated: bool, folder: Path) -> None:

@@ -121,7 +121,7 @@ def _settings(model: Model, text: TextSettings, score: Score) -> str:
         "temperature in training": f"{score.temperature:.6g}" if known else "unknown",
         "query prompt": _prompt(text.query_prompt),
         "document prompt": _prompt(text.document_prompt),
-        "pooling": _code(encoder.pooling),
+        "pooling": _code(encoder.side_pooling("query")),
         "most tokens of a query": str(text.query_max_length),
         "most tokens of a document": str(text.document_max_length),
         "dimensions": str(encoder.dim),

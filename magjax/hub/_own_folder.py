@@ -2,19 +2,24 @@
 
 from pathlib import Path
 
-from magjax.checks import InputError
+from magjax.checks import InputError, choose
+from magjax.encoders import VisionEncoder
 from magjax.files import write_folder, write_json
 from magjax.hub._model import Model
+from magjax.hub._pair import is_pair, pair_towers, write_pair
 from magjax.hub._projection import projection_settings, projection_tensors, read_projections
 from magjax.hub._stated import Stated, read_statement
 from magjax.hub._tensors import write_tensors
 from magjax.hub._tower import write_tower
+from magjax.hub._towers import write_images
 
 __all__ = ["SCORE_FILE", "read_own", "save"]
 
 SCORE_FILE = "score.json"
 _FORMAT = 1
 _KEYS = ("format", "score", "text", "pooling", "towers", "projections")
+_OPTIONAL = ("query_modality",)  # of models whose sides are text and images
+_TOWERS = ("shared", "separate", "pair")
 _PROJECTIONS = ("projection", "document_projection")
 _PROJECTION_FILE = "projection.safetensors"
 
@@ -22,11 +27,12 @@ _PROJECTION_FILE = "projection.safetensors"
 def save(model: Model, path: str | Path) -> None:
     """Writes ``model`` as a folder that ``load`` restores bitwise and torch reads as it is.
 
-    A shared tower lies in the folder itself (``config.json``, ``model.safetensors``, tokenizer);
-    separate ones in ``query/`` and ``document/``, each a Hugging Face folder of its own. Beside
-    them ``score.json`` (score, prompts, lengths, pooling) and, where the encoder has projections,
-    ``projection.safetensors``. The folder appears as a whole or not at all; an older model at
-    ``path`` is replaced.
+    A shared tower lies in the folder itself (``config.json``, ``model.safetensors``, tokenizer),
+    and so do the two of a CLIP or SigLIP model; others in ``query/`` and ``document/``, each a
+    Hugging Face folder of its own. With images comes ``preprocessor_config.json``. Beside them
+    ``score.json`` (score, prompts, lengths, pooling, which side is the query) and, where the
+    encoder has projections, ``projection.safetensors``. The folder appears as a whole or not at
+    all; an older model at ``path`` is replaced.
 
     Raises:
         InputError: ``path`` is a file, or a folder of something else than a saved model.
@@ -53,16 +59,8 @@ def save(model: Model, path: str | Path) -> None:
             f"{target} holds other files, which saving a model would replace; name a new folder."
         )
     encoder = model.encoder
-    towers = (
-        {"": encoder.query_tower}
-        if encoder.document_tower is None
-        else {"query": encoder.query_tower, "document": encoder.document_tower}
-    )
     with write_folder(target) as folder:
-        for name, tower in towers.items():
-            (folder / name).mkdir(exist_ok=True)
-            write_tower(tower, folder / name)
-            model.tokenizer.save(folder / name)
+        kind = _write_towers(model, folder)
         projections = {
             name: getattr(encoder, name)
             for name in _PROJECTIONS
@@ -77,13 +75,38 @@ def save(model: Model, path: str | Path) -> None:
                 "score": None if model.score is None else model.score.to_json(),
                 "text": model.text.to_json(),
                 "pooling": encoder.pooling,
-                "towers": "shared" if encoder.document_tower is None else "separate",
+                "towers": kind,
                 "projections": {
                     name: projection_settings(projection)
                     for name, projection in projections.items()
                 },
+                **({"query_modality": encoder.modality("query")} if encoder.is_mixed else {}),
             },
         )
+
+
+def _write_towers(model: Model, folder: Path) -> str:
+    """Writes the towers with what each needs, and returns how they lie there."""
+    encoder = model.encoder
+    pair = pair_towers(encoder)
+    if pair is not None:
+        assert model.images is not None
+        write_pair(*pair, model.score, folder)
+        write_images(model.images, folder)
+        model.tokenizer.save(folder)
+        return "pair"
+    towers = {"": encoder.query_tower}
+    if encoder.document_tower is not None:
+        towers = {"query": encoder.query_tower, "document": encoder.document_tower}
+    for name, tower in towers.items():
+        (folder / name).mkdir(exist_ok=True)
+        write_tower(tower, folder / name)
+        if isinstance(tower, VisionEncoder):
+            assert model.images is not None
+            write_images(model.images, folder / name)
+        else:
+            model.tokenizer.save(folder / name)
+    return "shared" if encoder.document_tower is None else "separate"
 
 
 def read_own(folder: Path) -> Stated:
@@ -93,9 +116,18 @@ def read_own(folder: Path) -> Stated:
         InputError: a missing, damaged or incomplete file.
     """
     file = folder / SCORE_FILE
-    content, score, text = read_statement(file, _KEYS, _FORMAT)
-    if content["towers"] not in ("shared", "separate"):
-        raise InputError(f"{file}: towers is {content['towers']!r}, not 'shared' or 'separate'.")
+    content, score, text = read_statement(file, _KEYS, _FORMAT, optional=_OPTIONAL)
+    if content["towers"] not in _TOWERS:
+        raise InputError(
+            f"{file}: towers is {content['towers']!r}, not one of {', '.join(_TOWERS)}."
+        )
+    if (content["towers"] == "pair") != is_pair(folder):
+        raise InputError(
+            f"{file}: towers is {content['towers']!r}, which {folder / 'config.json'} contradicts; "
+            "one of the two was edited."
+        )
+    if content["towers"] == "pair" or "query_modality" in content:
+        choose(f"query_modality in {file}", content.get("query_modality"), ("text", "image"))
     listed = content["projections"]
     if not isinstance(listed, dict) or not set(listed) <= set(_PROJECTIONS):
         raise InputError(f"{file}: projections may list {' and '.join(_PROJECTIONS)} only.")
@@ -112,4 +144,5 @@ def read_own(folder: Path) -> Stated:
         document_max_length=text.document_max_length,
         projection=projections.get("projection"),
         document_projection=projections.get("document_projection"),
+        query_modality=content.get("query_modality"),
     )

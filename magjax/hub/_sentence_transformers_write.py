@@ -54,7 +54,8 @@ def save_sentence_transformers(
             ones of them.
 
     Raises:
-        InputError: no score, such a power, or a ``path`` that holds something else.
+        InputError: no score, such a power, other towers than the BERT family's, or a ``path`` that
+            holds something else.
 
     >>> import tempfile
     >>> from magjax.data import TextTokenizer
@@ -70,6 +71,7 @@ def save_sentence_transformers(
     >>> [module["type"].rpartition(".")[2] for module in read_json(folder / "modules.json")]
     ['Transformer', 'Pooling', 'Router']
     """
+    model.require_bert("a sentence-transformers folder")
     score = model.require_score()
     target = Path(path)
     _check_target(target)

@@ -22,6 +22,7 @@ class Stated:
         query_folder: config, weights and tokenizer of queries (and documents when shared).
         document_folder: the same for documents when their tower is its own.
         lower_case: whether its own library lowers the case of texts.
+        query_modality: ``"text"`` or ``"image"`` where the two sides differ.
 
     >>> Stated(Path("folder")).pooling is None
     True
@@ -38,18 +39,20 @@ class Stated:
     query_max_length: int | None = None
     document_max_length: int | None = None
     lower_case: bool | None = None
+    query_modality: str | None = None
 
 
 def read_statement(
-    file: Path, keys: Collection[str], version: int
+    file: Path, keys: Collection[str], version: int, *, optional: Collection[str] = ()
 ) -> tuple[dict[str, Any], Score | None, TextSettings]:
     """A JSON file of magjax's own with ``format``, ``score`` and ``text`` among its fields.
 
     Raises:
-        InputError: other fields than ``keys``, another format, or a damaged score or text.
+        InputError: other fields than ``keys`` and any of ``optional``, another format, or a damaged
+            score or text.
     """
     content = read_json(file)
-    if not isinstance(content, dict) or set(content) != set(keys):
+    if not isinstance(content, dict) or set(content) - set(optional) != set(keys):
         found = ", ".join(map(str, content)) if isinstance(content, dict) else repr(content)
         raise InputError(f"{file} needs exactly the fields {', '.join(keys)}; it has {found}.")
     if content["format"] != version:

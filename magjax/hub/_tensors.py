@@ -65,8 +65,9 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Any]) -> N
     >>> write_tensors(f"{tempfile.mkdtemp()}/x.safetensors", {"a": np.zeros((2, 3)).T})
     """
     # safetensors 0.8.0 writes the memory of a non-contiguous array in its own order: a transposed
-    # kernel would come back scrambled without this copy.
-    whole = {name: np.ascontiguousarray(np.asarray(value)) for name, value in tensors.items()}
+    # kernel would come back scrambled without this copy. (np.ascontiguousarray would give a number
+    # an axis.)
+    whole = {name: np.asarray(value, order="C") for name, value in tensors.items()}
     save_file(whole, path, metadata={"format": "pt"})
     open_to_readers(path)
 

@@ -3,23 +3,35 @@
 import logging
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from flax import nnx
 
 from magjax.checks import InputError
-from magjax.encoders import EncoderConfig, TextEncoder
+from magjax.encoders import (
+    CLIP_TEXT_TYPES,
+    VISION_TYPES,
+    ClipTextConfig,
+    ClipTextEncoder,
+    EncoderConfig,
+    TextEncoder,
+    Tower,
+    VisionConfig,
+    VisionEncoder,
+)
 from magjax.files import read_json, write_json
 from magjax.hub._names import IGNORED_PREFIXES, LEGACY_SUFFIXES, name_table
 from magjax.hub._parameters import restored
 from magjax.hub._tensors import read_tensors, write_tensors
 
-__all__ = ["read_tower", "write_tower"]
+__all__ = ["build_tower", "check_names", "read_tower", "tower_tensors", "write_tower"]
 
 _log = logging.getLogger(__name__)
+_Config = EncoderConfig | ClipTextConfig | VisionConfig
 
 
-def read_tower(folder: Path, *, dtype: str = "float32", remat: bool = False) -> TextEncoder:
+def read_tower(folder: Path, *, dtype: str = "float32", remat: bool = False) -> Tower:
     """The encoder in ``config.json`` and ``model.safetensors`` (or shards) of ``folder``.
 
     Raises:
@@ -36,31 +48,65 @@ def read_tower(folder: Path, *, dtype: str = "float32", remat: bool = False) -> 
     """
     settings = read_json(folder / "config.json")
     try:
-        config = EncoderConfig.from_hf(settings)
+        config = _config(settings)
     except InputError as error:
         raise InputError(f"{folder / 'config.json'}: {error}") from error
-    tensors = _canonical(read_tensors(folder))
-    table = name_table(config)
-    extra = sorted(set(tensors) - set(table))
+    tensors = _canonical(read_tensors(folder), config)
+    check_names(folder, set(name_table(config)), set(tensors))
+    return build_tower(config, tensors, folder, dtype=dtype, remat=remat)
+
+
+def check_names(folder: Path, needed: set[str], found: set[str]) -> None:
+    """Compares a folder's tensors with those that its configuration asks for.
+
+    Raises:
+        InputError: one is missing or unknown. Heads that no embedding uses, and buffers that only
+            count, are a log line.
+
+    >>> check_names(Path("folder"), {"a.weight"}, {"a.weight", "pooler.dense.weight"})
+    """
+    extra = sorted(found - needed)
     ignored = [name for name in extra if name.startswith(IGNORED_PREFIXES)]
     _raise_leftovers(
         folder,
-        missing=sorted(set(table) - set(tensors)),
+        missing=sorted(needed - found),
         extra=[name for name in extra if name not in ignored],
     )
     if ignored:
         _log.info("%s: left out, as no embedding uses them: %s", folder, ", ".join(ignored))
-    return restored(
-        lambda: TextEncoder(config, dtype=dtype, remat=remat, rngs=nnx.Rngs(0)),
-        {
-            target.path: (name, tensors[name].T if target.transpose else tensors[name])
-            for name, target in table.items()
-        },
-        folder,
-    )
 
 
-def write_tower(encoder: TextEncoder, folder: Path) -> None:
+def build_tower(
+    config: _Config, tensors: Mapping[str, np.ndarray], folder: Path, *, dtype: str, remat: bool
+) -> Tower:
+    """The tower of ``config`` that holds the ``tensors`` of its name table.
+
+    Raises:
+        InputError: a tensor of another shape.
+
+    >>> config = VisionConfig.preset("tiny", num_hidden_layers=1)
+    >>> tensors = tower_tensors(VisionEncoder(config, rngs=nnx.Rngs(0)))
+    >>> build_tower(config, tensors, Path("folder"), dtype="float32", remat=False).dim
+    512
+    """
+
+    def build() -> Tower:
+        settings: dict[str, Any] = {"dtype": dtype, "remat": remat, "rngs": nnx.Rngs(0)}
+        if isinstance(config, EncoderConfig):
+            return TextEncoder(config, **settings)
+        if isinstance(config, ClipTextConfig):
+            return ClipTextEncoder(config, **settings)
+        return VisionEncoder(config, **settings)
+
+    table = name_table(config)
+    try:
+        arrays = {t.path: (name, t.ours(tensors[name])) for name, t in table.items()}
+    except InputError as error:
+        raise InputError(f"{folder}: {error}") from error
+    return restored(build, arrays, folder)
+
+
+def write_tower(encoder: Tower, folder: Path) -> None:
     """Writes ``config.json`` and ``model.safetensors`` as Hugging Face's own class reads them.
 
     >>> import tempfile, pathlib
@@ -71,34 +117,60 @@ def write_tower(encoder: TextEncoder, folder: Path) -> None:
     >>> sorted(file.name for file in folder.iterdir())
     ['config.json', 'model.safetensors']
     """
+    write_json(folder / "config.json", encoder.config.to_hf())
+    write_tensors(folder / "model.safetensors", tower_tensors(encoder))
+
+
+def tower_tensors(encoder: Tower) -> dict[str, np.ndarray]:
+    """Every parameter of a tower by the name and in the layout of its checkpoints.
+
+    >>> config = VisionConfig.preset("tiny", num_hidden_layers=1)
+    >>> tensors = tower_tensors(VisionEncoder(config, rngs=nnx.Rngs(0)))
+    >>> tensors["vision_model.embeddings.patch_embedding.weight"].shape
+    (192, 3, 8, 8)
+    """
     state = {tuple(path): value[...] for path, value in nnx.to_flat_state(nnx.state(encoder))}
     table = name_table(encoder.config)
     known = {target.path for target in table.values()}
     assert known == set(state), f"name table and encoder differ: {known ^ set(state)}"
-    write_json(folder / "config.json", encoder.config.to_hf())
-    write_tensors(
-        folder / "model.safetensors",
-        {
-            name: np.asarray(state[target.path]).T if target.transpose else state[target.path]
-            for name, target in table.items()
-        },
-    )
+    return {name: target.theirs(np.asarray(state[target.path])) for name, target in table.items()}
 
 
-def _canonical(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Names without the prefix of a pre-training class (``bert.``), and LayerNorm's newer ones."""
+def _config(settings: Mapping[str, Any]) -> _Config:
+    model_type = settings.get("model_type")
+    if model_type in CLIP_TEXT_TYPES:
+        return ClipTextConfig.from_hf(settings)
+    if model_type in VISION_TYPES:
+        return VisionConfig.from_hf(settings)
+    return EncoderConfig.from_hf(settings)
+
+
+def _canonical(tensors: Mapping[str, np.ndarray], config: _Config) -> dict[str, np.ndarray]:
+    """Names as the tables have them, whichever class of whichever release wrote them."""
     result = {}
     for name, tensor in tensors.items():
-        short = name
-        for prefix in ("bert.", "roberta.", "distilbert.", "mpnet."):
-            short = short.removeprefix(prefix)
-        for old, new in LEGACY_SUFFIXES.items():
-            if short.endswith(old):
-                short = short.removesuffix(old) + new
+        short = _bert_name(name) if isinstance(config, EncoderConfig) else _tower_name(name, config)
         if short in result:
             raise InputError(f"the checkpoint holds {short} twice, once as {name}.")
         result[short] = tensor
     return result
+
+
+def _bert_name(name: str) -> str:
+    """Without the prefix of a pre-training class (``bert.``), and LayerNorm's newer names."""
+    for prefix in ("bert.", "roberta.", "distilbert.", "mpnet."):
+        name = name.removeprefix(prefix)
+    for old, new in LEGACY_SUFFIXES.items():
+        if name.endswith(old):
+            name = name.removesuffix(old) + new
+    return name
+
+
+def _tower_name(name: str, config: ClipTextConfig | VisionConfig) -> str:
+    """With the prefix that transformers 5 leaves out where a tower is saved alone."""
+    prefix = "text_model." if isinstance(config, ClipTextConfig) else "vision_model."
+    outside = name.startswith((prefix, "text_projection.", "visual_projection."))
+    return name if outside else prefix + name
 
 
 def _raise_leftovers(folder: Path, *, missing: list[str], extra: list[str]) -> None:

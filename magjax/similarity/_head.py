@@ -171,7 +171,8 @@ class SimilarityHead(nnx.Module):
     def score(self) -> Score:
         """The score as numbers, to be saved with the model (not under ``jit``)."""
         gamma_query, gamma_document = (_number(jnp.asarray(gamma)) for gamma in self.gammas())
-        return Score(self.variant, gamma_query, gamma_document, _number(self.temperature()))
+        bias = None if self.logit_bias is None else _number(self.logit_bias[...])
+        return Score(self.variant, gamma_query, gamma_document, _number(self.temperature()), bias)
 
 
 def _logit(gamma: float) -> float:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from numbers import Real
 from typing import Any, get_args
 
 import jax
@@ -39,10 +40,12 @@ class Score:
       gamma_document: power of the document's length, in [0, 1].
       temperature: what scores were divided by in training; ``None`` if unknown. Rankings do
         not need it.
+      bias: what was added to the logits in training (sigmoid loss); ``None`` if nothing was or
+        it is unknown. Rankings do not need it.
 
     Raises:
-      InputError: for an unknown variant, powers outside [0, 1] or other than the preset's, or
-        a temperature that is not above 0.
+      InputError: for an unknown variant, powers outside [0, 1] or other than the preset's, a
+        temperature that is not above 0, or a bias that is no finite number.
 
     >>> print(Score.of("qnorm", temperature=0.05))
     qnorm (gamma_query=1, gamma_document=0, temperature=0.05)
@@ -52,6 +55,7 @@ class Score:
     gamma_query: float
     gamma_document: float
     temperature: float | None = None
+    bias: float | None = None
 
     def __post_init__(self) -> None:
         choose("score", self.variant, _KINDS)
@@ -60,6 +64,8 @@ class Score:
         set_field(self, "gamma_document", fraction("gamma_document", self.gamma_document))
         if self.temperature is not None:
             set_field(self, "temperature", positive_number("temperature", self.temperature))
+        if self.bias is not None:
+            set_field(self, "bias", _finite("bias", self.bias))
         expected = PRESETS.get(self.variant, self.gammas)
         if self.gammas != expected:
             raise InputError(
@@ -165,23 +171,28 @@ class Score:
         """Whether both are the same function up to what one of them does not state.
 
         Powers may differ by 1e-6 (numbers that went through text), temperatures by one part in
-        a million; an unknown temperature agrees with any.
+        a million, biases by 1e-6; an unknown temperature or bias agrees with any.
 
         >>> Score.of("dot").agrees_with(Score.of("dot", 0.05))
         True
         """
         same = all(abs(a - b) <= 1e-6 for a, b in zip(self.gammas, other.gammas, strict=True))
-        if self.temperature is None or other.temperature is None:
-            return same
-        return same and math.isclose(self.temperature, other.temperature, rel_tol=1e-6)
+        if self.temperature is not None and other.temperature is not None:
+            same = same and math.isclose(self.temperature, other.temperature, rel_tol=1e-6)
+        if self.bias is not None and other.bias is not None:
+            same = same and math.isclose(self.bias, other.bias, rel_tol=1e-6, abs_tol=1e-6)
+        return same
 
     def to_json(self) -> dict[str, Any]:
-        """The fields as JSON values.
+        """The fields as JSON values; ``bias`` only where there is one.
 
         >>> Score.of("dot").to_json()["gamma_query"]
         0.0
         """
-        return dataclasses.asdict(self)
+        value = dataclasses.asdict(self)
+        if self.bias is None:
+            del value["bias"]
+        return value
 
     @classmethod
     def from_json(cls, value: Any) -> "Score":
@@ -193,8 +204,8 @@ class Score:
         >>> Score.from_json(Score.of("qnorm").to_json()) == Score.of("qnorm")
         True
         """
-        names = [field.name for field in dataclasses.fields(cls)]
-        if not isinstance(value, dict) or set(value) != set(names):
+        names = [field.name for field in dataclasses.fields(cls) if field.name != "bias"]
+        if not isinstance(value, dict) or set(value) - {"bias"} != set(names):
             found = ", ".join(map(str, value)) if isinstance(value, dict) else repr(value)
             raise InputError(f"a score needs exactly the fields {', '.join(names)}; got {found}.")
         gamma_query = fraction("gamma_query", value["gamma_query"])
@@ -203,11 +214,21 @@ class Score:
         if temperature is not None:
             temperature = positive_number("temperature", temperature)
         variant = choose("score", value["variant"], _KINDS)
-        return cls(variant, gamma_query, gamma_document, temperature)
+        bias = value.get("bias")
+        if bias is not None:
+            bias = _finite("bias", bias)
+        return cls(variant, gamma_query, gamma_document, temperature, bias)
 
     def __str__(self) -> str:
         temperature = "unknown" if self.temperature is None else f"{self.temperature:.6g}"
         return (
             f"{self.variant} (gamma_query={self.gamma_query:.6g}, "
-            f"gamma_document={self.gamma_document:.6g}, temperature={temperature})"
+            f"gamma_document={self.gamma_document:.6g}, temperature={temperature}"
+            + (")" if self.bias is None else f", bias={self.bias:.6g})")
         )
+
+
+def _finite(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise InputError(f"{name}={value!r} must be a finite number.")
+    return float(value)

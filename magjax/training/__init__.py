@@ -6,6 +6,7 @@ is a function that the caller passes.
 
 from magjax.training._checkpoint import Checkpoints, leaf_names
 from magjax.training._diagnosis import diagnose, start_temperature
+from magjax.training._freeze import freeze_parameters
 from magjax.training._loop import BatchStream, Fit, FitResult, LoopSettings
 from magjax.training._optimizer import (
     SCHEDULES,
@@ -42,6 +43,7 @@ __all__ = [
     "batch_loss",
     "decay_mask",
     "diagnose",
+    "freeze_parameters",
     "initial_state",
     "leaf_names",
     "make_optimizer",

@@ -23,9 +23,14 @@ _FLAT = 0.05
 
 
 def start_temperature(
-    encoder: DualEncoder, batch: Any, *, gamma_query: float, gamma_document: float
+    encoder: DualEncoder,
+    batch: Any,
+    *,
+    gamma_query: float,
+    gamma_document: float,
+    reference_temperature: float = 0.05,
 ) -> float:
-    """The temperature at which the first batch's logits spread as cosine's do at 0.05.
+    """The temperature at which the first batch's logits spread as cosine's do at a reference.
 
     See :func:`magjax.similarity.calibrate_temperature`; embeddings are made without dropout.
 
@@ -41,7 +46,7 @@ def start_temperature(
     0.05
     """
     graph, state = nnx.split(encoder)
-    first = batch if np.ndim(batch["query"]["input_ids"]) == 2 else jax.tree.map(_first, batch)
+    first = _first_batch(batch)
 
     @jax.jit
     def embed(state: Any, batch: Any) -> tuple[jax.Array, jax.Array]:
@@ -51,12 +56,21 @@ def start_temperature(
     sides = {side: first[side] for side in ("query", "document")}
     queries, documents = embed(state, sides)
     return calibrate_temperature(
-        queries, documents, gamma_query=gamma_query, gamma_document=gamma_document
+        queries,
+        documents,
+        gamma_query=gamma_query,
+        gamma_document=gamma_document,
+        reference_temperature=reference_temperature,
     )
 
 
-def _first(leaf: Any) -> Any:
-    return leaf[0]
+def _first_batch(batch: Any) -> Any:
+    """A batch as it is; of the micro-batches of a step the first."""
+    side = batch["query"]
+    axes = (
+        np.ndim(side["input_ids"]) - 1 if "input_ids" in side else np.ndim(side["pixel_values"]) - 3
+    )
+    return batch if axes == 1 else jax.tree.map(lambda leaf: leaf[0], batch)
 
 
 def diagnose(model: Trainee, batch: Any, loss: LossSettings, *, suggestion: float) -> str | None:
@@ -78,7 +92,7 @@ def diagnose(model: Trainee, batch: Any, loss: LossSettings, *, suggestion: floa
     ...          suggestion=2.5)  # doctest: +ELLIPSIS
     'logits are flat at the start ... try --config.temperature.initial=2.5.'
     """
-    first = batch if np.ndim(batch["query"]["input_ids"]) == 2 else jax.tree.map(_first, batch)
+    first = _first_batch(batch)
     first = {key: value for key, value in first.items() if key != "row"}
     graph, state = nnx.split(model)
     _, metrics = jax.jit(

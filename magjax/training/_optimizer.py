@@ -1,12 +1,15 @@
 """AdamW with warm-up, decay, clipping and a decay mask that names what decays."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
 import optax
 
 from magjax.checks import InputError, choose, fraction, positive_integer, positive_number
+from magjax.training._freeze import check_patterns, frozen_names
+from magjax.trees import flatten_named
 
 __all__ = ["SCHEDULES", "OptimizerSettings", "decay_mask", "make_optimizer", "make_schedule"]
 
@@ -30,6 +33,8 @@ class OptimizerSettings:
         b1: decay rate of the first moment.
         b2: decay rate of the second moment.
         eps: added to the root of the second moment.
+        freeze: regular expressions of the parameters that stay as they are, such as
+            ``query_tower`` or ``document_tower``; :func:`initial_state` takes them too.
 
     >>> OptimizerSettings(learning_rate=1e-3).schedule
     'cosine'
@@ -44,9 +49,11 @@ class OptimizerSettings:
     b1: float = 0.9
     b2: float = 0.999
     eps: float = 1e-8
+    freeze: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         """Refuses settings out of range, by name."""
+        object.__setattr__(self, "freeze", check_patterns(self.freeze))
         positive_number("optimizer.learning_rate", self.learning_rate)
         choose("optimizer.schedule", self.schedule, SCHEDULES)
         fraction("optimizer.warmup_fraction", self.warmup_fraction)
@@ -111,6 +118,10 @@ def make_optimizer(settings: OptimizerSettings, steps: int) -> optax.GradientTra
         settings: the optimizer's settings.
         steps: number of optimizer steps of the whole run.
 
+    Returns:
+        The optimizer. Its ``init`` raises ``InputError`` where parameters that ``settings.freeze``
+        names are still among those to be trained.
+
     >>> optimizer = make_optimizer(OptimizerSettings(0.1, warmup_fraction=0.0), steps=10)
     >>> import jax.numpy as jnp
     >>> params = {"encoder": {"kernel": jnp.ones(2), "bias": jnp.ones(2)}}
@@ -131,10 +142,21 @@ def make_optimizer(settings: OptimizerSettings, steps: int) -> optax.GradientTra
 
         return jax.tree_util.tree_map_with_path(scale, updates)
 
-    return optax.chain(
+    optimizer = optax.chain(
         optax.clip_by_global_norm(settings.clip_norm),
         optax.scale_by_adam(settings.b1, settings.b2, settings.eps),
         optax.add_decayed_weights(settings.weight_decay, mask=decay_mask),
         optax.stateless(scale_head),
         optax.scale_by_learning_rate(schedule),
     )
+
+    def init(params: Any) -> Any:
+        loose = frozen_names(flatten_named(params)[0], settings.freeze)
+        if loose:
+            raise InputError(
+                f"optimizer.freeze names {loose[0]}, which is still to be trained: give "
+                "initial_state freeze=settings.freeze."
+            )
+        return optimizer.init(params)
+
+    return optax.GradientTransformation(init, optimizer.update)

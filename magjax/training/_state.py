@@ -1,6 +1,7 @@
 """What is trained, and the state that a step maps to the next."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from flax import nnx
 
 from magjax.encoders import DualEncoder, EncoderConfig
 from magjax.similarity import SimilarityHead
+from magjax.training._freeze import freeze_parameters
 
 __all__ = ["TrainState", "Trainee", "initial_state", "merge_state", "tiny_trainee"]
 
@@ -64,7 +66,7 @@ class TrainState:
     Attributes:
         step: int32 scalar, optimizer steps done.
         params: the trainable arrays of a :class:`Trainee`.
-        rest: its other arrays (fixed powers, fixed temperature).
+        rest: its other arrays (fixed powers, fixed temperature, what is frozen).
         opt_state: the optimizer's state.
         key: uint32 data of the run's random key; step ``i`` uses the key folded with ``i``.
 
@@ -80,17 +82,34 @@ class TrainState:
 
 
 def initial_state(
-    model: Trainee, optimizer: optax.GradientTransformation, *, seed: int
+    model: Trainee,
+    optimizer: optax.GradientTransformation,
+    *,
+    seed: int,
+    freeze: Sequence[str] = (),
 ) -> tuple[nnx.GraphDef[Trainee], TrainState]:
     """Splits ``model`` into its static graph and the state of step 0.
 
     The arrays are copied, so that donating the state leaves ``model`` usable.
 
+    Args:
+        model: what is trained.
+        optimizer: makes its own state of the parameters.
+        seed: of the run's random key.
+        freeze: regular expressions of parameters that stay as they are (see
+            ``OptimizerSettings.freeze``); they become part of ``rest``.
+
+    Raises:
+        InputError: a pattern that names no parameter.
+
     >>> graph, state = initial_state(tiny_trainee("cosine"), optax.sgd(0.1), seed=0)
     >>> int(state.step)
     0
     """
-    graph, *parts = nnx.split(model, nnx.Param, ...)
+    own = nnx.merge(*nnx.split(model))  # the same arrays in a structure of its own
+    if freeze:
+        freeze_parameters(own, freeze)
+    graph, *parts = nnx.split(own, nnx.Param, ...)
     params, rest = (jax.tree.map(jnp.copy, nnx.as_pure(part)) for part in parts)
     key = jax.random.key_data(jax.random.key(seed))
     step = jnp.zeros((), jnp.int32)

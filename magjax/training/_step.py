@@ -1,7 +1,8 @@
 """One optimizer step as a pure function of state and batch, jitted once per batch shape."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import jax
@@ -51,6 +52,7 @@ class LossSettings:
     Attributes:
         name: ``"info_nce"`` or ``"sigmoid"``.
         direction: of InfoNCE: ``"query_to_document"``, ``"document_to_query"`` or ``"both"``.
+        direction_weights: of ``"both"``: the factor of query to document, and of the reverse.
         share_negatives: whether a query's hard negatives serve the whole batch.
         multiple_positives: ``"mask"`` leaves further known positives out, ``"average"`` adds them.
         label_smoothing: of InfoNCE, in [0, 1].
@@ -61,6 +63,7 @@ class LossSettings:
 
     name: str = "info_nce"
     direction: str = "query_to_document"
+    direction_weights: Sequence[float | int] = (0.5, 0.5)
     share_negatives: bool = True
     multiple_positives: str = "mask"
     label_smoothing: float = 0.0
@@ -71,6 +74,12 @@ class LossSettings:
         choose("loss.direction", self.direction, get_args(Direction))
         choose("loss.multiple_positives", self.multiple_positives, get_args(MultiplePositives))
         fraction("loss.label_smoothing", self.label_smoothing)
+        object.__setattr__(self, "direction_weights", _weights(self.direction_weights))
+        if self.direction != "both" and self.direction_weights != (0.5, 0.5):
+            raise InputError(
+                f"loss.direction_weights={self.direction_weights} weigh the two directions of "
+                f"loss.direction='both', not of {self.direction!r}; leave them at 0.5, 0.5."
+            )
         if self.name == "sigmoid" and self.label_smoothing:
             raise InputError("loss.label_smoothing has no part in the sigmoid loss; set it to 0.")
         if self.name == "sigmoid" and self.direction != "query_to_document":
@@ -78,6 +87,18 @@ class LossSettings:
                 f"loss.direction={self.direction!r} has no part in the sigmoid loss, which sums "
                 "over all pairs; leave it at 'query_to_document'."
             )
+
+
+def _weights(values: Any) -> tuple[float, float]:
+    numbers = tuple(values) if isinstance(values, list | tuple) else ()
+    known = all(isinstance(v, int | float) and not isinstance(v, bool) for v in numbers)
+    if len(numbers) != 2 or not known or min(numbers) < 0 or not 0 < sum(numbers) < math.inf:
+        raise InputError(
+            f"loss.direction_weights={values!r} must be two numbers of at least 0, one of them "
+            "above it: query to document, document to query."
+        )
+    first, second = map(float, numbers)
+    return first, second
 
 
 def place_batch(batch: Batch, mesh: Mesh, *, accumulation: int = 1) -> dict[str, Any]:
@@ -146,11 +167,13 @@ def batch_loss(
     if loss.name == "sigmoid":
         values = sigmoid_loss(queries, documents, negatives, bias=model.head.bias(), **arguments)
     else:
+        forward, backward = loss.direction_weights
         values = info_nce(
             queries,
             documents,
             negatives,
             direction=loss.direction,
+            direction_weights=(forward, backward),
             label_smoothing=loss.label_smoothing,
             **arguments,
         )

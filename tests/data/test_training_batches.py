@@ -278,7 +278,7 @@ def test_crowded_documents_make_an_epoch_shorter():
 
 def test_cache_does_not_change_batches(monkeypatch):
     expected = [make().batch_at(step) for step in range(5)]
-    monkeypatch.setattr("magjax.data._training_batches._CACHED_TOKENS", 30)
+    monkeypatch.setattr("magjax.data._padded_tokens._CACHED_TOKENS", 30)
     small = make()
     for step, batch in enumerate(expected):
         assert_equal(small.batch_at(step), batch)
