@@ -16,7 +16,7 @@ from magjax.encoders import DualEncoder
 from magjax.mesh import data_mesh, replicate, rows
 from magjax.typing import Side
 
-__all__ = ["encode", "encode_tokens"]
+__all__ = ["embed_batches", "encode", "encode_tokens"]
 
 _IN_FLIGHT = 4  # batches on the devices while the host pads the next ones
 
@@ -123,9 +123,49 @@ def encode_tokens(
     """
     budget = positive_integer("tokens_per_batch", tokens_per_batch)
     mesh = mesh or data_mesh(jax.local_devices())
+    limit = preprocessor.settings.max_length(side)
+
+    def batches() -> Iterator[tuple[dict[str, np.ndarray], np.ndarray]]:
+        start = 0
+        for tokens in blocks:
+            lengths = np.array([len(row) for row in tokens])
+            for places, length, size in _batches(lengths, limit, budget, mesh.size):
+                # Rows of padding only: finite by the encoder's contract, and dropped again.
+                filled = [tokens[place] for place in places] + [tokens[0][:0]] * (
+                    size - len(places)
+                )
+                yield preprocessor.pad(filled, length=length), places + start
+            start += len(tokens)
+
+    return embed_batches(
+        encoder, batches(), side, count=count, ids=ids, mesh=mesh, progress=progress
+    )
+
+
+def embed_batches(
+    encoder: DualEncoder,
+    batches: Iterable[tuple[dict[str, np.ndarray], np.ndarray]],
+    side: Side,
+    *,
+    count: int,
+    ids: Sequence[str] | None,
+    mesh: Mesh,
+    progress: Callable[[int, int], None] | None,
+) -> np.ndarray:
+    """Raw embeddings of batches of any modality, float32 ``[count, dim]``.
+
+    Args:
+        encoder: embeds both sides; not changed.
+        batches: rows in numbers that all devices share evenly, each with the places of its first
+            rows in the result; the rows after them are padding.
+        side: ``"query"`` or ``"document"``.
+        count: places in all.
+        ids: one name a place, for messages.
+        mesh: devices to use.
+        progress: called with (done, in all) after each batch.
+    """
     graph, state = nnx.split(encoder)
     state = replicate(state, mesh)
-    limit = preprocessor.settings.max_length(side)
     result = np.empty((count, encoder.dim), np.float32)
     in_flight: collections.deque[tuple[jax.Array, np.ndarray]] = collections.deque()
     done = 0
@@ -140,16 +180,9 @@ def encode_tokens(
             if progress is not None:
                 progress(done, count)
 
-    start = 0
-    for tokens in blocks:
-        lengths = np.array([len(row) for row in tokens])
-        for places, length, size in _batches(lengths, limit, budget, mesh.size):
-            # Rows of padding only: finite by the encoder's contract, and dropped again.
-            filled = [tokens[place] for place in places] + [tokens[0][:0]] * (size - len(places))
-            batch = jax.device_put(preprocessor.pad(filled, length=length), rows(mesh))
-            in_flight.append((_embed(graph, state, batch, side), places + start))
-            collect(_IN_FLIGHT)
-        start += len(tokens)
+    for batch, places in batches:
+        in_flight.append((_embed(graph, state, jax.device_put(batch, rows(mesh)), side), places))
+        collect(_IN_FLIGHT)
     collect(0)
     return result
 

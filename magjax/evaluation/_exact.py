@@ -17,7 +17,13 @@ import math
 
 import numpy as np
 
-__all__ = ["exact_scores", "length_factors", "squared_norms", "upper_bound_terms"]
+__all__ = [
+    "exact_pair_scores",
+    "exact_scores",
+    "length_factors",
+    "squared_norms",
+    "upper_bound_terms",
+]
 
 _ROWS = 512  # rows widened at a time: 1.5 MiB at 384 dimensions, inside the second-level cache
 _UNIT = 2.0**-24
@@ -76,6 +82,33 @@ def exact_scores(query: np.ndarray, documents: np.ndarray, rows: np.ndarray) -> 
         wide = documents[rows[start : start + _ROWS]].astype(np.float64, order="C")
         wide *= query
         np.add.reduce(wide, axis=-1, out=result[start : start + _ROWS])
+    return result
+
+
+def exact_pair_scores(
+    first: np.ndarray, first_rows: np.ndarray, second: np.ndarray, second_rows: np.ndarray
+) -> np.ndarray:
+    """Dot products of ``first[first_rows]`` with ``second[second_rows]``, summed alike.
+
+    Args:
+        first: float32 ``[n, dim]``.
+        first_rows: int ``[pairs]``.
+        second: float32 ``[m, dim]``.
+        second_rows: int ``[pairs]``.
+
+    Returns:
+        float64 ``[pairs]``.
+
+    >>> x = np.array([[1, 2], [3, 4]], np.float32)
+    >>> exact_pair_scores(x, np.array([0, 1]), x, np.array([1, 1]))
+    array([11., 25.])
+    """
+    result = np.empty(len(first_rows))
+    for start in range(0, len(first_rows), _ROWS):
+        block = slice(start, start + _ROWS)
+        wide = first[first_rows[block]].astype(np.float64, order="C")
+        wide *= second[second_rows[block]]
+        np.add.reduce(wide, axis=-1, out=result[block])
     return result
 
 

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 from flax import nnx
@@ -16,7 +16,8 @@ __all__ = ["model_fingerprint"]
 def model_fingerprint(model: Model) -> str:
     """16 hexadecimal digits that name all that embeddings depend on; the score is left out.
 
-    Parameters, architecture, pooling, compute dtype, tokenizer, prompts and lengths count.
+    Parameters, architecture, pooling, compute dtype, tokenizer, prompts, lengths and image settings
+    count.
 
     >>> from magjax.data import TextSettings, TextTokenizer
     >>> from magjax.encoders import DualEncoder, EncoderConfig
@@ -33,7 +34,7 @@ def model_fingerprint(model: Model) -> str:
     encoder = model.encoder
     towers = [encoder.tower(side) for side in get_args(Side)]
     projections = [encoder.side_projection(side) for side in get_args(Side)]
-    settings = {
+    settings: dict[str, Any] = {
         "towers": [tower.config.to_hf() for tower in towers],
         "dtypes": [tower.dtype for tower in towers],
         "activations": [None if p is None else p.activation for p in projections],
@@ -41,6 +42,8 @@ def model_fingerprint(model: Model) -> str:
         "text": model.text.to_json(),
         "tokenizer": model.tokenizer.fingerprint,
     }
+    if model.images is not None:
+        settings["images"] = model.images.to_json()
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     named = {"/".join(map(str, path)): v for path, v in nnx.to_flat_state(nnx.state(encoder))}
     for name in sorted(named):

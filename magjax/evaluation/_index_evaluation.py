@@ -9,16 +9,11 @@ from jax.sharding import Mesh
 
 from magjax.data import Benchmark, TextPreprocessor
 from magjax.encoders import DualEncoder
+from magjax.evaluation._benchmark_embeddings import embed_benchmark, norm_statistics
 from magjax.evaluation._index import VectorIndex, check_index
 from magjax.evaluation._metrics import METRICS, evaluate_run
 from magjax.evaluation._ranking import Ranking
-from magjax.evaluation._retrieval import (
-    RetrievalResult,
-    check_depth,
-    embed_benchmark,
-    measured,
-    norm_statistics,
-)
+from magjax.evaluation._retrieval import RetrievalResult, check_depth, measured
 from magjax.evaluation._search import search
 from magjax.similarity import Score
 from magjax.typing import Side
@@ -147,7 +142,7 @@ def evaluate_index(
     asked: dict[str, Any] = {
         "query_ids": benchmark.query_ids,
         "k": k,
-        "exclude": {q: (q,) for q in benchmark.query_ids} if ignore_identical_ids else None,
+        "exclude": benchmark.never_returned(ignore_identical_ids),
     }
     built = VectorIndex.build(
         documents, benchmark.document_ids, index=index, index_search=index_search, score=score
@@ -167,7 +162,9 @@ def evaluate_index(
     approximate = dataclasses.replace(
         exact,
         system=index,
-        evaluation=evaluate_run(found, benchmark.qrels, metrics),
+        evaluation=evaluate_run(
+            found, benchmark.qrels, metrics, relevance_level=benchmark.relevance_level
+        ),
         ranking=found,
     )
     values = built.scores(queries, benchmark.query_ids, found.rows)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytrec_eval
 
-from magjax.checks import InputError, choose
+from magjax.checks import InputError, choose, positive_integer
 from magjax.evaluation._ranking import Ranking, rank
 
 __all__ = ["METRICS", "Evaluation", "evaluate_run", "metric_depth"]
@@ -19,6 +19,7 @@ METRICS: tuple[str, ...] = ("ndcg@10", "mrr@10", "recall@100", "map", "success@5
 
 # name -> (trec_eval's measure with a cut-off, the one without; None: the cut-off is required)
 _MEASURES: dict[str, tuple[str, str | None]] = {
+    "all": ("recall", None),
     "ndcg": ("ndcg_cut", "ndcg"),
     "mrr": ("recip_rank", "recip_rank"),
     "recall": ("recall", None),
@@ -53,6 +54,8 @@ def evaluate_run(
     run: Ranking | Mapping[str, Mapping[str, float]],
     qrels: Mapping[str, Mapping[str, int]],
     metrics: Sequence[str] = METRICS,
+    *,
+    relevance_level: int = 1,
 ) -> Evaluation:
     """Computes metrics as trec_eval does, over all queries that have a judgement.
 
@@ -61,15 +64,20 @@ def evaluate_run(
     for every metric, as does one without a relevant document; a query without any judgement is
     skipped and counted. ``map``, ``ndcg`` and ``mrr`` without a cut-off see the whole run.
 
+    ``all@K`` is 1 for a query whose relevant documents all stand among the first K, else 0: the
+    joint recall of multi-hop questions.
+
     Args:
         run: a ranking, or ``{query id: {document id: score}}``.
         qrels: ``{query id: {document id: grade}}``.
         metrics: ``ndcg@K``, ``mrr@K``, ``recall@K``, ``map@K``, ``success@K``, ``precision@K``,
-            and ``ndcg``, ``mrr``, ``map``.
+            ``all@K``, and ``ndcg``, ``mrr``, ``map``.
+        relevance_level: the least grade that is relevant; ``ndcg`` is graded and does not use it.
+            trec_eval's ``-l``.
 
     Raises:
         InputError: an unknown metric, a score that is not a number, a grade that is no whole
-            number, or no judged query at all.
+            number, a level below 1, or no judged query at all.
 
     >>> found = evaluate_run({"q1": {"d1": 0.9}}, {"q1": {"d1": 1}, "q2": {"d1": 1}}, ["ndcg@10"])
     >>> found.mean, found.counts
@@ -78,6 +86,7 @@ def evaluate_run(
     measures = {metric: _measure(metric) for metric in metrics}
     if not measures:
         raise InputError(f"no metric was named; choose some of {', '.join(METRICS)}.")
+    positive_integer("relevance_level", relevance_level)
     _check_grades(qrels)
     if isinstance(run, Ranking):
         run = run.to_run()
@@ -91,10 +100,11 @@ def evaluate_run(
     # writes outside its arrays and sooner or later crashes the process.
     grades = {q: {d: max(int(grade), 0) for d, grade in row.items()} for q, row in judged.items()}
     wanted = {measure for measure, _ in measures.values()}
-    values = pytrec_eval.RelevanceEvaluator(grades, wanted).evaluate(places)
+    evaluator = pytrec_eval.RelevanceEvaluator(grades, wanted, relevance_level=relevance_level)
+    values = evaluator.evaluate(places)
     per_query = {
         query: {
-            metric: _value(values[query][measure.replace(".", "_")], cut)
+            metric: _value(metric, values[query][measure.replace(".", "_")], cut)
             for metric, (measure, cut) in measures.items()
         }
         for query in judged
@@ -141,8 +151,10 @@ def _measure(metric: str) -> tuple[str, int | None]:
     return f"{with_cut}.{cut}", None
 
 
-def _value(value: float, cut: int | None) -> float:
-    """The measure's value; a reciprocal rank beyond the cut-off is 0."""
+def _value(metric: str, value: float, cut: int | None) -> float:
+    """The measure's value; a reciprocal rank beyond the cut-off is 0, incomplete recall no "all"."""
+    if metric.startswith("all@"):
+        return float(value == 1.0)
     if cut is not None and value > 0.0 and round(1.0 / value) > cut:
         return 0.0
     return float(value)

@@ -1,7 +1,7 @@
 """Results on disk and on the terminal: one JSON, runs, per-query lines, a table."""
 
-import io
 import json
+import logging
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,12 @@ from typing import Any
 from magjax.checks import InputError
 from magjax.evaluation._retrieval import RetrievalResult
 from magjax.files import write_json, write_text
+from magjax.similarity import Score
+from magjax.tables import text_table
 
-__all__ = ["format_results", "write_results"]
+__all__ = ["file_name", "format_results", "score_label", "skipped", "write_results"]
+
+_log = logging.getLogger(__name__)
 
 
 def write_results(
@@ -21,6 +25,9 @@ def write_results(
     extra: Mapping[str, Any] | None = None,
 ) -> None:
     r"""Writes ``results.json``, ``runs/DOMAIN.trec`` and ``per_query/DOMAIN.jsonl``.
+
+    Where ids hold white space, which a TREC run cannot express, ``runs/DOMAIN.jsonl`` stands in its
+    place, and the log says so; ``magjax.data.read_run`` reads both.
 
     ``DOMAIN`` is the benchmark's name, with ``.SYSTEM`` for systems other than the model (as in
     ``runs/adi.bm25.trec``); characters other than letters, digits, ``.``, ``_`` and ``-`` become
@@ -32,8 +39,8 @@ def write_results(
         extra: further top-level entries of ``results.json``, such as the checkpoint's name.
 
     Raises:
-        InputError: two results would write the same file, an id cannot stand in a TREC run, or
-            ``extra`` has an entry of its own for ``results``.
+        InputError: two results would write the same file, or ``extra`` has an entry of its own
+            for ``results``.
 
     >>> import tempfile
     >>> from magjax.data import Benchmark
@@ -45,14 +52,22 @@ def write_results(
     '{"query_id": "q", "mrr@10": 1.0}\n'
     """
     root = Path(folder)
-    names = [_file_name(result) for result in results]
+    names = [_result_name(result) for result in results]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"two results would both be written as {name!r}; rename a benchmark.")
     if extra and "results" in extra:
         raise InputError("extra= may not hold 'results', which is written from the results.")
     for name, result in zip(names, results, strict=True):
-        result.ranking.write_trec(root / "runs" / f"{name}.trec", f"magjax-{result.system}")
+        if not len(result.ranking):
+            pass  # the level of chance is a figure without a ranking
+        elif result.ranking.fits_trec():
+            # A system's name may be a sentence; a tag may not.
+            tag = f"magjax-{file_name(result.system)}"
+            result.ranking.write_trec(root / "runs" / f"{name}.trec", tag)
+        else:
+            _log.warning("%s: ids hold white space; its run is written as JSON lines.", name)
+            result.ranking.write_jsonl(root / "runs" / f"{name}.jsonl")
         lines = [
             json.dumps({"query_id": query, **values}, ensure_ascii=False) + "\n"
             for query, values in result.evaluation.per_query.items()
@@ -73,52 +88,60 @@ def format_results(results: Sequence[RetrievalResult]) -> str:
     ──────────────────────────────────────────────────────
     b        bm25     -             1           2   1.0000
     """
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-
     metrics = list(dict.fromkeys(name for result in results for name in result.evaluation.mean))
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("domain", "system", "score"):
-        table.add_column(name)
-    for name in ("queries", "documents", *metrics):
-        table.add_column(name, justify="right")
-    notes = []
+    rows, notes = [], []
     for result in results:
         mean, counts = result.evaluation.mean, result.evaluation.counts
-        table.add_row(
-            result.domain,
-            result.system,
-            "-" if result.score is None else _short(result),
-            f"{counts['queries']:,}",
-            f"{result.documents:,}",
-            *(f"{mean[name]:.4f}" if name in mean else "-" for name in metrics),
+        rows.append(
+            [
+                result.domain,
+                result.system,
+                score_label(result.score),
+                f"{counts['queries']:,}",
+                f"{result.documents:,}",
+                *(f"{mean[name]:.4f}" if name in mean else "-" for name in metrics),
+            ]
         )
-        said = {
-            "missing from the run, counted as 0": counts["missing"],
-            "without a judgement, skipped": counts["unjudged"],
-        }
-        notes += [
-            f"{result.domain}, {result.system}: {number} queries {reason}."
-            for reason, number in said.items()
-            if number
-        ]
-    # Wide enough for every table: a narrow terminal wraps lines rather than losing columns.
-    console = Console(file=io.StringIO(), width=1000, color_system=None)
-    console.print(table)
-    assert isinstance(console.file, io.StringIO)
-    lines = [line.rstrip().removeprefix(" ") for line in console.file.getvalue().splitlines()]
-    return "\n".join([*(line for line in lines if line), *notes])
+        notes += [f"{result.domain}, {result.system}: {said}" for said in skipped(counts)]
+    lines = text_table(("domain", "system", "score"), ("queries", "documents", *metrics), rows)
+    return "\n".join([*lines, *notes])
 
 
-def _short(result: RetrievalResult) -> str:
-    score = result.score
-    assert score is not None
+def skipped(counts: Mapping[str, int]) -> list[str]:
+    """What a reader must know of the queries that the means are over.
+
+    >>> skipped({"queries": 3, "missing": 0, "unjudged": 1})
+    ['1 queries without a judgement, skipped.']
+    """
+    said = {
+        "missing from the run, counted as 0": counts["missing"],
+        "without a judgement, skipped": counts["unjudged"],
+    }
+    return [f"{number} queries {reason}." for reason, number in said.items() if number]
+
+
+def score_label(score: Score | None) -> str:
+    """A score in a table: its name, with the powers where the name does not tell; ``-`` for None.
+
+    >>> score_label(Score.of("qnorm")), score_label(None)
+    ('qnorm', '-')
+    """
+    if score is None:
+        return "-"
     if score.variant in ("learnable", "power"):
         return f"{score.variant} {score.gamma_query:.3f},{score.gamma_document:.3f}"
     return score.variant
 
 
-def _file_name(result: RetrievalResult) -> str:
-    name = result.domain if result.system == "model" else f"{result.domain}.{result.system}"
+def file_name(name: str) -> str:
+    """A name as a file's: other than letters, digits, ``.``, ``_`` and ``-`` become ``_``.
+
+    >>> file_name("cqadupstack/android")
+    'cqadupstack_android'
+    """
     return re.sub(r"[^\w.-]", "_", name)
+
+
+def _result_name(result: RetrievalResult) -> str:
+    own = result.system == "model"
+    return file_name(result.domain if own else f"{result.domain}.{result.system}")

@@ -2,7 +2,7 @@
 
 import dataclasses
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,8 @@ from jax.sharding import Mesh
 from magjax.checks import InputError, positive_integer
 from magjax.data import Benchmark, TextPreprocessor
 from magjax.encoders import DualEncoder
+from magjax.evaluation._benchmark_embeddings import embed_benchmark, norm_statistics
 from magjax.evaluation._bm25 import bm25
-from magjax.evaluation._encode import encode
-from magjax.evaluation._exact import squared_norms
 from magjax.evaluation._metrics import METRICS, Evaluation, evaluate_run, metric_depth
 from magjax.evaluation._ranking import Ranking
 from magjax.evaluation._search import search
@@ -23,11 +22,10 @@ from magjax.typing import Side
 __all__ = [
     "RetrievalResult",
     "check_depth",
-    "embed_benchmark",
     "evaluate_bm25",
     "evaluate_retrieval",
     "measured",
-    "norm_statistics",
+    "rank_benchmark",
 ]
 
 _log = logging.getLogger(__name__)
@@ -138,6 +136,56 @@ def evaluate_retrieval(
         tokens_per_batch=tokens_per_batch,
         progress=progress,
     )
+    return rank_benchmark(
+        benchmark,
+        embeddings,
+        score,
+        k=k,
+        metrics=metrics,
+        ignore_identical_ids=ignore_identical_ids,
+        system=system,
+        mesh=mesh,
+        block_size=block_size,
+    )
+
+
+def rank_benchmark(
+    benchmark: Benchmark,
+    embeddings: Mapping[Side, np.ndarray],
+    score: Score,
+    *,
+    k: int = 100,
+    metrics: Sequence[str] = METRICS,
+    ignore_identical_ids: bool = False,
+    system: str = "model",
+    mesh: Mesh | None = None,
+    block_size: int = 65_536,
+) -> RetrievalResult:
+    """The second half of :func:`evaluate_retrieval`: ranks what is embedded already and measures.
+
+    One pass of the encoder serves any number of scores.
+
+    Args:
+        benchmark: what was embedded and what counts as an answer.
+        embeddings: raw ``[texts, dim]`` of both sides, as :func:`embed_benchmark` gives them.
+        score: what to rank by.
+        k: documents a query.
+        metrics: names as in :func:`evaluate_run`.
+        ignore_identical_ids: never return the document whose id is the query's.
+        system: what results call the model.
+        mesh: devices to use; default: all of this process.
+        block_size: documents a block of the search.
+
+    Raises:
+        InputError: a metric looks deeper than ``k``, no query is judged, or an embedding is not
+            finite.
+
+    >>> benchmark = Benchmark("b", ["q"], ["sum"], ["d", "e"], ["adds", "a sum"], {"q": {"e": 1}})
+    >>> embeddings = {"query": np.ones((1, 2), np.float32), "document": np.eye(2, dtype=np.float32)}
+    >>> rank_benchmark(benchmark, embeddings, Score.of("dot"), k=2, metrics=["mrr@2"]).evaluation.mean
+    {'mrr@2': 1.0}
+    """
+    check_depth(metrics, k)
     ranking = search(
         embeddings["query"],
         embeddings["document"],
@@ -145,7 +193,7 @@ def evaluate_retrieval(
         k=k,
         query_ids=benchmark.query_ids,
         document_ids=benchmark.document_ids,
-        exclude={q: (q,) for q in benchmark.query_ids} if ignore_identical_ids else None,
+        exclude=benchmark.never_returned(ignore_identical_ids),
         block_size=block_size,
         mesh=mesh,
     )
@@ -153,39 +201,20 @@ def evaluate_retrieval(
     return measured(benchmark, system, ranking, metrics, k, score, norms)
 
 
-def embed_benchmark(
-    encoder: DualEncoder,
-    preprocessor: TextPreprocessor,
+def evaluate_bm25(
     benchmark: Benchmark,
     *,
-    mesh: Mesh | None,
-    tokens_per_batch: int,
-    progress: Callable[[Side, int, int], None] | None,
-) -> dict[Side, np.ndarray]:
-    """Raw embeddings ``[texts, dim]`` of both sides of a benchmark."""
-    sides: tuple[tuple[Side, Sequence[str], Sequence[str]], ...] = (
-        ("query", benchmark.queries, benchmark.query_ids),
-        ("document", benchmark.documents, benchmark.document_ids),
-    )
-    return {
-        side: encode(
-            encoder,
-            preprocessor,
-            texts,
-            side,
-            ids=ids,
-            mesh=mesh,
-            tokens_per_batch=tokens_per_batch,
-            progress=None if progress is None else _on_side(progress, side),
-        )
-        for side, texts, ids in sides
-    }
-
-
-def evaluate_bm25(
-    benchmark: Benchmark, *, k: int = 100, metrics: Sequence[str] = METRICS
+    k: int = 100,
+    metrics: Sequence[str] = METRICS,
+    ignore_identical_ids: bool = False,
 ) -> RetrievalResult:
     """The same for :func:`bm25`, the lexical row beside a model's.
+
+    Args:
+        benchmark: what to search and what counts as an answer.
+        k: documents a query.
+        metrics: names as in :func:`evaluate_run`.
+        ignore_identical_ids: never return the document whose id is the query's.
 
     Raises:
         InputError: a metric looks deeper than ``k``, or no query is judged.
@@ -195,7 +224,8 @@ def evaluate_bm25(
     {'mrr@10': 1.0}
     """
     check_depth(metrics, k)
-    return measured(benchmark, "bm25", bm25(benchmark, k), metrics, k, None, None)
+    ranking = bm25(benchmark, k, exclude=benchmark.never_returned(ignore_identical_ids))
+    return measured(benchmark, "bm25", ranking, metrics, k, None, None)
 
 
 def measured(
@@ -208,7 +238,9 @@ def measured(
     norms: dict[str, dict[str, float]] | None,
 ) -> RetrievalResult:
     """The result of a ranking; queries without a judgement are counted and said."""
-    evaluation = evaluate_run(ranking, benchmark.qrels, metrics)
+    evaluation = evaluate_run(
+        ranking, benchmark.qrels, metrics, relevance_level=benchmark.relevance_level
+    )
     if evaluation.counts["unjudged"]:
         _log.warning(
             "%s: skipped %d queries without a judgement; the means are over %d.",
@@ -245,13 +277,3 @@ def check_depth(metrics: Sequence[str], k: int) -> None:
                 f"metric {metric!r} looks at {metric_depth(metric)} documents a query, but k={k} "
                 f"are searched for; set k to {metric_depth(metric)} or more."
             )
-
-
-def _on_side(progress: Callable[[Side, int, int], None], side: Side) -> Callable[[int, int], None]:
-    return lambda done, total: progress(side, done, total)
-
-
-def norm_statistics(embeddings: np.ndarray) -> dict[str, float]:
-    """Mean and standard deviation of the embeddings' lengths."""
-    norms = np.sqrt(squared_norms(embeddings))
-    return {"mean": float(norms.mean()), "std": float(norms.std())}

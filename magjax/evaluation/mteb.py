@@ -22,6 +22,12 @@ from magjax.checks import InputError, choose, need
 from magjax.data import SIDES, TextPreprocessor
 from magjax.evaluation._encode import encode
 from magjax.evaluation._fingerprint import model_fingerprint
+from magjax.evaluation._symmetric import (
+    asymmetries,
+    encoder_asymmetries,
+    side_of_equals,
+    unequal,
+)
 from magjax.hub import Model
 from magjax.typing import Side
 
@@ -200,22 +206,15 @@ class MtebEncoder:
         """The side of texts whose task says none."""
         if self._symmetric is not None:
             return self._symmetric
-        encoder, text = self._model.encoder, self._model.text
-        reasons = {
-            f"its score {self._score} is one-sided": not self._score.is_symmetric,
-            "each side has an encoder of its own": not encoder.is_shared,
-            "each side has a prompt of its own": text.query_prompt != text.document_prompt,
-        }
-        found = [reason for reason, holds in reasons.items() if holds]
+        found = asymmetries(self._score, encoder_asymmetries(self._model))
         if found:
-            raise InputError(
-                f"{task} compares texts as equals, which this model does not: "
-                f"{' and '.join(found)}. Evaluate it on retrieval, or name the side that all texts "
-                "are to be with symmetric='query' or 'document'; that is another score than the "
-                "trained one."
+            raise unequal(
+                task,
+                found,
+                "Evaluate it on retrieval, or name the side that all texts are to be with "
+                "symmetric='query' or 'document'; that is another score than the trained one.",
             )
-        # Alike but for the length limit: the larger cuts fewer texts.
-        return max(SIDES, key=text.max_length)
+        return side_of_equals(self._model.text)
 
 
 def _side(name: str, value: str) -> Side:

@@ -226,7 +226,7 @@ def test_the_program_adds_the_row_of_the_index(
     program, small_model, small_benchmark, tmp_path, capsys, monkeypatch
 ):
     hub.save(small_model, tmp_path / "model")
-    monkeypatch.setattr(program, "read_beir", lambda source, split: small_benchmark)
+    monkeypatch.setattr(program, "read_benchmarks", lambda sources, split: [small_benchmark])
     if not flags.FLAGS.is_parsed():
         flags.FLAGS(["test"])
     argv = [f"--checkpoint={tmp_path / 'model'}", "--data=small", f"--workdir={tmp_path / 'run'}"]

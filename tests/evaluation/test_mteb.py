@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from mteb_cases import describe
 from scipy.stats import spearmanr
 
 from magjax.checks import InputError
@@ -53,19 +54,6 @@ def model(small_model):
     )
     encoder = DualEncoder.create(config, shared=False, seed=1)
     return dataclasses.replace(small_model, encoder=encoder, text=text)
-
-
-def describe(mteb, name, kind, main_score):
-    return mteb.TaskMetadata(
-        name=name,
-        description="Made in a test.",
-        dataset={"path": "none", "revision": "1"},
-        type=kind,
-        category="t2t",
-        eval_splits=["test"],
-        eval_langs=["eng-Latn"],
-        main_score=main_score,
-    )
 
 
 def retrieval_task(mteb, benchmark):
