@@ -2,6 +2,7 @@
 
     python launch/train.py --config=configs/retrieval_code.py --workdir=runs/code
     python launch/train.py --config=configs/retrieval_code.py:variant=qnorm --workdir=runs/qnorm
+    python launch/train.py --config=configs/clip_asym.py --workdir=runs/clip
 
 Any key of the config can be set: --config.loop.steps=1000. A stopped run goes on with --resume.
 """
@@ -22,13 +23,13 @@ RESUME = flags.DEFINE_bool("resume", False, "Go on from the newest checkpoint of
 
 def main() -> int:
     """Runs the config; a run stopped by a signal exits with 128 plus the signal's number."""
-    from magjax.study import default_workdir, train_retrieval
+    from magjax.study import default_workdir, train
 
     if CONFIG.value is None:
         raise InputError("--config is missing; for example --config=configs/retrieval_code.py.")
     filename = config_flags.get_config_filename(flags.FLAGS["config"])
     workdir = WORKDIR.value or default_workdir(filename)
-    outcome = train_retrieval(to_json(CONFIG.value), workdir, resume=RESUME.value)
+    outcome = train(to_json(CONFIG.value), workdir, resume=RESUME.value)
     if outcome.stopped_by is None:
         return 0
     again = [item for item in sys.argv if item not in ("--resume", "--resume=true")]

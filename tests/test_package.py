@@ -15,6 +15,8 @@ MODULES = (
     "encoders",
     "evaluation",
     "evaluation.mteb",
+    "evaluation.rag",
+    "evaluation.suites",
     "export",
     "files",
     "fisher",
@@ -24,6 +26,7 @@ MODULES = (
     "similarity",
     "statistics",
     "study",
+    "tables",
     "training",
     "trees",
 )

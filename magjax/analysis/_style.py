@@ -13,7 +13,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["NOTE_COLOUR", "Style", "panel_grid", "save_figure", "variant_styles"]
+__all__ = [
+    "NOTE_COLOUR",
+    "Style",
+    "figure_png",
+    "panel_grid",
+    "save_figure",
+    "variant_styles",
+]
 
 NOTE_COLOUR = "#777777"
 """Of what is no variant."""
@@ -65,6 +72,7 @@ def panel_grid(
     margin: float,
     title: str,
     footnote: str,
+    share_y: bool = True,
 ) -> tuple["Figure", list["Axes"]]:
     """A figure with titled panels in rows of at most three; sizes and the margin are in inches.
 
@@ -81,7 +89,7 @@ def panel_grid(
     if footnote:
         text = _fold(footnote, width, points=8)
         figure.supxlabel(text, fontsize=8, x=0.01, ha="left", color="#444444")
-    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=True).ravel())
+    grid = list(figure.subplots(lines, columns, squeeze=False, sharey=share_y).ravel())
     for axes in grid[count:]:
         axes.remove()
     for axes, panel in zip(grid, panels, strict=False):
@@ -98,6 +106,19 @@ def _fold(text: str, width: float, points: int) -> str:
 
 def save_figure(path: str | os.PathLike[str], figure: "Figure") -> None:
     """Writes a PNG in one rename; the same figure gives the same bytes."""
+    write_bytes(path, figure_png(figure))
+
+
+def figure_png(figure: "Figure") -> bytes:
+    """The picture as a PNG file's content; the same figure gives the same bytes.
+
+    Args:
+        figure: a matplotlib figure, made without pyplot.
+
+    >>> from matplotlib.figure import Figure
+    >>> figure_png(Figure())[1:4]
+    b'PNG'
+    """
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=150, metadata={"Software": None})
-    write_bytes(path, buffer.getvalue())
+    return buffer.getvalue()

@@ -2,17 +2,22 @@
 
 from magjax.config._command_line import log_plainly, parse_arguments, run_main
 from magjax.config._fisher import fisher_config
+from magjax.config._image_text import image_text_config
 from magjax.config._json import check_keys, differences, from_json, to_json
 from magjax.config._retrieval import retrieval_config
+from magjax.config._study import study_claim, study_config
 
 __all__ = [
     "check_keys",
     "differences",
     "fisher_config",
     "from_json",
+    "image_text_config",
     "log_plainly",
     "parse_arguments",
     "retrieval_config",
     "run_main",
+    "study_claim",
+    "study_config",
     "to_json",
 ]

@@ -2,24 +2,23 @@
 
 from ml_collections import ConfigDict
 
+from magjax.config._training import training_config
+
 __all__ = ["retrieval_config"]
 
 
 def retrieval_config(*, variant: str, seed: int) -> ConfigDict:
     """What every text-retrieval run states; a file in ``configs/`` changes what differs.
 
-    ``temperature.initial = 0`` calibrates it on the first batch; its bounds are multiples of the
-    initial value. ``model.init`` is ``"random"`` or the folder (or hub name) of a checkpoint.
+    ``temperature.initial = 0`` calibrates it on the first batch, so that logits spread as those of
+    cosine at ``temperature.reference`` do; its bounds are multiples of the initial value.
+    ``model.init`` is ``"random"`` or the folder (or hub name) of a checkpoint.
 
     >>> config = retrieval_config(variant="qnorm", seed=1)
     >>> config.variant, config.loop.metric
     ('qnorm', 'ndcg@10')
     """
-    config = ConfigDict()
-    config.seed = seed
-    config.variant = variant
-    config.batch_size = 64
-    config.accumulation = 1
+    config = training_config(task="text", variant=variant, seed=seed)
     config.data = ConfigDict(
         {
             "source": "code",  # code, beir, jsonl, hf_dataset, msmarco, msmarco_triples
@@ -55,49 +54,7 @@ def retrieval_config(*, variant: str, seed: int) -> ConfigDict:
             "document_max_length": 64,
         }
     )
-    config.loss = ConfigDict(
-        {
-            "name": "info_nce",
-            "direction": "query_to_document",
-            "negatives_per_query": 0,
-            "share_negatives": True,
-            "multiple_positives": "mask",
-            "label_smoothing": 0.0,
-        }
-    )
-    config.temperature = ConfigDict(
-        {"initial": 0.0, "learn": True, "lowest_ratio": 0.2, "highest_ratio": 20.0}
-    )
-    config.gamma_initial = 0.5  # of variant=learnable, both sides
-    config.optimizer = ConfigDict(
-        {
-            "learning_rate": 1e-3,
-            "head_learning_rate_scale": 1.0,
-            "schedule": "cosine",
-            "warmup_fraction": 0.1,
-            "weight_decay": 0.01,
-            "clip_norm": 1.0,
-            "b1": 0.9,
-            "b2": 0.999,
-            "eps": 1e-8,
-        }
-    )
-    config.loop = ConfigDict(
-        {
-            "steps": 200,
-            "evaluate_every": 100,
-            "save_every": 100,
-            "log_every": 10,
-            "keep": 2,
-            "metric": "ndcg@10",
-            "patience": 0,
-        }
-    )
-    config.evaluation = ConfigDict(
-        {
-            "metrics": ("ndcg@10", "mrr@10", "recall@100", "map", "success@5"),
-            "k": 100,
-            "bm25": True,
-        }
-    )
+    config.loss.negatives_per_query = 0
+    config.loss.share_negatives = True
+    config.evaluation.bm25 = True
     return config

@@ -39,8 +39,11 @@ def restore_step(run: Path, step: int, model: hub.Model) -> hub.Model:
         temperature_range=(1.0, 1.0),  # the values come from the checkpoint
         bias=0.0 if config["loss"]["name"] == "sigmoid" else None,
     )
-    optimizer = make_optimizer(OptimizerSettings(**config["optimizer"]), config["loop"]["steps"])
-    graph, state = initial_state(Trainee(model.encoder, head), optimizer, seed=0)
+    settings = OptimizerSettings(**config["optimizer"])
+    optimizer = make_optimizer(settings, config["loop"]["steps"])
+    graph, state = initial_state(
+        Trainee(model.encoder, head), optimizer, seed=0, freeze=settings.freeze
+    )
     store = Checkpoints(run / "checkpoints", read_only=True)
     restored, _ = store.restore(state, step)
     store.close()

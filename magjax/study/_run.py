@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from magjax import hub
+from magjax.analysis import draw_training_curves, read_metrics
 from magjax.checks import InputError, choose, positive_integer, positive_number
 from magjax.data import batch_iterator
 from magjax.evaluation import check_depth, format_results, write_results
@@ -42,6 +43,7 @@ def train_run(
     make_task: Callable[[Mapping[str, Any]], Task],
     *,
     resume: bool = False,
+    test: bool = True,
 ) -> FitResult:
     """Trains and evaluates what ``make_task`` makes of a config; all lands in the run folder.
 
@@ -53,6 +55,7 @@ def train_run(
         workdir: the run folder.
         make_task: loads data and start model; called after cheap mistakes were looked for.
         resume: go on from the folder's newest checkpoint.
+        test: whether the final evaluation is wanted; a study measures models by itself.
 
     Returns:
         How training ended; after a signal the final evaluation is left out.
@@ -97,7 +100,9 @@ def train_run(
         )
 
     optimizer = make_optimizer(optimizer_settings, loop.steps)
-    graph, state = initial_state(trainee, optimizer, seed=config["seed"])
+    graph, state = initial_state(
+        trainee, optimizer, seed=config["seed"], freeze=optimizer_settings.freeze
+    )
 
     def model_of(current: Trainee) -> hub.Model:
         return dataclasses.replace(task.model, encoder=current.encoder, score=current.head.score())
@@ -124,10 +129,16 @@ def train_run(
             workdir=folder,
         )
         outcome = fit.run(resume=resume)
-    if outcome.stopped_by:
+    if outcome.stopped_by or not test:
         return outcome
     best = hub.load(folder / "model")
-    results = task.test(model_of(trainee), best)
+    results = [
+        *task.lexical(),
+        *task.measure(model_of(trainee), {"untrained": head.score()}),
+        *task.measure(best, {"model": best.require_score()}),
+    ]
+    domains = list(dict.fromkeys(result.domain for result in results))
+    results.sort(key=lambda result: domains.index(result.domain))
     extra = {
         "data": dict(task.fingerprints),
         "steps": outcome.step,
@@ -136,8 +147,15 @@ def train_run(
     }
     write_results(folder, results, extra)
     print(format_results(results))
+    draw_training_curves(
+        folder / "results" / "training_curves.png",
+        read_metrics(folder / "metrics.jsonl"),
+        metric=loop.metric,
+        best_step=outcome.best_step,
+        title=f"{folder.name}: {variant}, seed {config['seed']}",
+    )
     if task.draw is not None:
-        task.draw(best, folder)
+        task.draw(results, folder)
     return outcome
 
 
@@ -151,10 +169,14 @@ def _start_head(
     """The head at its first temperature; warns when the first batch's logits cannot teach."""
     initial = config["gamma_initial"]
     gamma_query, gamma_document = PRESETS.get(variant, (initial, initial))
-    calibrated = start_temperature(
-        model.encoder, first, gamma_query=gamma_query, gamma_document=gamma_document
-    )
     settings = config["temperature"]
+    calibrated = start_temperature(
+        model.encoder,
+        first,
+        gamma_query=gamma_query,
+        gamma_document=gamma_document,
+        reference_temperature=positive_number("temperature.reference", settings["reference"]),
+    )
     temperature = settings["initial"] or calibrated
     head = SimilarityHead(
         variant,

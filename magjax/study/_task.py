@@ -3,32 +3,14 @@
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from magjax import hub
+from magjax.data import Batches
 from magjax.evaluation import RetrievalResult
+from magjax.similarity import Score
 
-__all__ = ["Batches", "Task"]
-
-
-@runtime_checkable
-class Batches(Protocol):
-    """Batches as a function of the step; :class:`magjax.data.TrainingBatches` is one.
-
-    >>> from magjax.data import TrainingBatches
-    >>> all(hasattr(TrainingBatches, name) for name in ("__len__", "fingerprint", "batch_at"))
-    True
-    """
-
-    def __len__(self) -> int:
-        """Steps of an epoch."""
-
-    @property
-    def fingerprint(self) -> str:
-        """Names the sequence of batches."""
-
-    def batch_at(self, step: int) -> dict[str, Any]:
-        """The batch of a step, from 0."""
+__all__ = ["Task"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +23,11 @@ class Task:
         names: ids of a batch's rows, for messages.
         fingerprints: content of every part of the data; results carry it.
         develop: metrics of a model on the development test.
-        test: results of the start model and of the best model on the tests.
+        measure: results of a model on every test, embedded once for all scores, which are given
+            by the system's name that results carry.
+        lexical: results of the yardsticks that know no model, such as BM25; may be empty.
         describe: one line on the data, for the log; called after a first batch was made.
-        draw: writes pictures of the best model into the run folder; None for none.
+        draw: writes pictures of the results into the run folder; None for none.
 
     >>> [field.name for field in dataclasses.fields(Task)][:3]
     ['model', 'batches', 'names']
@@ -54,6 +38,7 @@ class Task:
     names: Callable[[Mapping[str, Any]], list[str]]
     fingerprints: Mapping[str, str]
     develop: Callable[[hub.Model], Mapping[str, float]]
-    test: Callable[[hub.Model, hub.Model], Sequence[RetrievalResult]]
+    measure: Callable[[hub.Model, Mapping[str, Score]], Sequence[RetrievalResult]]
+    lexical: Callable[[], Sequence[RetrievalResult]]
     describe: Callable[[], str]
-    draw: Callable[[hub.Model, Path], None] | None = None
+    draw: Callable[[Sequence[RetrievalResult], Path], None] | None = None

@@ -9,9 +9,9 @@ from flax import nnx
 from magjax import hub
 from magjax.checks import InputError
 from magjax.data import TextSettings, TextTokenizer, TrainingSet
-from magjax.encoders import DualEncoder, EncoderConfig
+from magjax.encoders import ClipTextConfig, DualEncoder, EncoderConfig, VisionConfig
 
-__all__ = ["start_model"]
+__all__ = ["start_model", "with_dropout"]
 
 
 def start_model(config: Mapping[str, Any], train: TrainingSet) -> hub.Model:
@@ -82,7 +82,7 @@ def start_model(config: Mapping[str, Any], train: TrainingSet) -> hub.Model:
         cross_evaluation=True,
     )
     return dataclasses.replace(
-        loaded, encoder=_with_dropout(loaded.encoder, model["dropout"]), score=None
+        loaded, encoder=with_dropout(loaded.encoder, model["dropout"]), score=None
     )
 
 
@@ -91,11 +91,15 @@ def _reserved_positions(model_type: str) -> int:
     return 512 - probe.max_length
 
 
-def _with_dropout(encoder: DualEncoder, rate: float) -> DualEncoder:
+def with_dropout(encoder: DualEncoder, rate: float) -> DualEncoder:
     """Replaces the checkpoint's dropout rates by the config's, which states them for every run."""
     for _, module in nnx.iter_modules(encoder):
         config = getattr(module, "config", None)
-        if isinstance(config, EncoderConfig):
-            changed = dataclasses.replace(config, hidden_dropout=rate, attention_dropout=rate)
+        if isinstance(config, EncoderConfig | ClipTextConfig | VisionConfig):
+            names = {field.name for field in dataclasses.fields(config)}
+            rates: dict[str, Any] = {
+                name: rate for name in ("hidden_dropout", "attention_dropout") if name in names
+            }
+            changed = dataclasses.replace(config, **rates)
             setattr(module, "config", changed)  # noqa: B010 (the attribute is not on every Module)
     return encoder

@@ -10,7 +10,7 @@ from magjax import hub
 from magjax.checks import InputError
 from magjax.config import retrieval_config
 from magjax.similarity import PRESETS, Score
-from magjax.study import restore_step, train_retrieval
+from magjax.study import restore_step, train
 
 CONFIGS = sorted((Path(__file__).parents[2] / "configs").glob("retrieval_*.py"))
 
@@ -26,7 +26,7 @@ def load_config(path, arguments):
 def test_every_config_runs_two_steps(path, tmp_path, shrink):
     config = shrink(load_config(path, "variant=qnorm,seed=3"))
     assert (config["variant"], config["seed"]) == ("qnorm", 3)
-    outcome = train_retrieval(config, tmp_path / "run")
+    outcome = train(config, tmp_path / "run")
     assert outcome.step == 2
     results = json.loads((tmp_path / "run" / "results.json").read_text())
     assert [row["system"] for row in results["results"]] == ["bm25", "untrained", "model"]
@@ -42,7 +42,7 @@ def test_each_variant_learns_and_is_remembered(variant, tmp_path, shrink):
         loop__save_every=60,
         optimizer__learning_rate=1e-2,
     )
-    train_retrieval(config, tmp_path / "run")
+    train(config, tmp_path / "run")
     lines = [
         json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     ]
@@ -88,14 +88,14 @@ def test_each_variant_learns_and_is_remembered(variant, tmp_path, shrink):
 def test_wrong_settings_say_what_to_do(changes, message, tmp_path, shrink):
     config = shrink(retrieval_config(variant="dnorm", seed=0), **changes)
     with pytest.raises(InputError, match=message):
-        train_retrieval(config, tmp_path / "run")
+        train(config, tmp_path / "run")
 
 
 def test_workdir_of_another_config_is_refused(tmp_path, shrink):
-    train_retrieval(shrink(retrieval_config(variant="dnorm", seed=0)), tmp_path / "run")
+    train(shrink(retrieval_config(variant="dnorm", seed=0)), tmp_path / "run")
     before = sorted(p.name for p in (tmp_path / "run").iterdir())
     with pytest.raises(InputError, match="variant='dnorm' there, 'qnorm' here"):
-        train_retrieval(shrink(retrieval_config(variant="qnorm", seed=0)), tmp_path / "run")
+        train(shrink(retrieval_config(variant="qnorm", seed=0)), tmp_path / "run")
     assert sorted(p.name for p in (tmp_path / "run").iterdir()) == before
 
 
@@ -109,7 +109,7 @@ def test_a_given_step_is_that_steps_model(tmp_path, shrink):
         loop__save_every=10,
         optimizer__learning_rate=1e-2,
     )
-    outcome = train_retrieval(config, tmp_path / "run")
+    outcome = train(config, tmp_path / "run")
     best = hub.load(tmp_path / "run")
     same = hub.load(tmp_path / "run", step=outcome.best_step, restore=restore_step)
     other = hub.load(tmp_path / "run", step=30 - max(outcome.best_step, 10), restore=restore_step)

@@ -1,0 +1,28 @@
+"""What studies can train, and by what a trained model is measured: two tables."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from magjax import hub
+from magjax.similarity import Score
+from magjax.study._measured import Measured
+from magjax.study._task import Task
+from magjax.study._tasks import TASKS, Kind
+
+__all__ = ["EVALUATIONS", "KINDS"]
+
+
+KINDS: dict[str, Kind] = {"retrieval": TASKS["text"], "image_text": TASKS["image_text"]}
+"""By the name that a study's ``kind`` takes."""
+
+
+def _retrieval(
+    model: hub.Model, task: Task, scores: Mapping[str, Score], metrics: Sequence[str]
+) -> list[Measured]:
+    return [Measured.of_retrieval(result, metrics) for result in task.measure(model, scores)]
+
+
+Evaluate = Callable[[hub.Model, Task, Mapping[str, Score], Sequence[str]], Sequence[Measured]]
+
+EVALUATIONS: dict[str, Evaluate] = {"retrieval": _retrieval}
+"""By the name that a study's ``evaluations`` takes: each maps a model, the task it was trained
+on, the scores to rank by (by the system's name) and the metrics to keep to what was measured."""
