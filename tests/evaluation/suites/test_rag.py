@@ -130,6 +130,7 @@ def test_a_generator_reads_the_first_passages_and_is_measured(run, tmp_path):
     shown = f"[1] {first['title']}\n{first['text']}" if first["title"] else f"[1] {first['text']}"
     assert any(shown in b["messages"][0]["content"] for b in s.bodies)
     assert all(b["messages"][0]["content"].count("\n[2] ") == 1 for b in s.bodies)
+    assert not any("[3] " in b["messages"][0]["content"] for b in s.bodies)
     (row,) = report.rows
     assert row.values["exact_match"] == 3 / 4
     assert row.values["f1"] == 3 / 4
