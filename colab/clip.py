@@ -46,7 +46,7 @@ import os
 SMALL = bool(os.environ.get("MAGJAX_SMALL"))
 
 LAYERS, WIDTH = (1, 32) if SMALL else (2, 96)
-BATCH, STEPS = (32, 4) if SMALL else (128, 300)
+BATCH, STEPS = (32, 4) if SMALL else (128, 500)
 VARIANTS = ["qnorm"] if SMALL else ["cosine", "qnorm", "dnorm"]
 
 # %%

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
-from magjax.checks import choose
+from magjax.checks import InputError, choose
 from magjax.config import check_keys, image_text_config, retrieval_config, to_json
 from magjax.study._image_text_task import image_text_task
 from magjax.study._run import train_run
@@ -62,6 +62,8 @@ def train(
     >>> config = to_json(image_text_config(variant="qnorm", seed=0))
     >>> train(config, "runs/clip")  # doctest: +SKIP
     """
-    kind = TASKS[choose("task", config.get("task"), TASKS)]
+    if "task" not in config:
+        raise InputError("the config lacks task; start from a config that magjax.config builds.")
+    kind = TASKS[choose("task", config["task"], TASKS)]
     check_keys(config, to_json(kind.default()))
     return train_run(config, workdir, kind.make_task, resume=resume)

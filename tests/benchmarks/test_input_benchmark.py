@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.image_text_cases import write_set
+from image_text_cases import write_set
 
 ROOT = Path(__file__).parents[2]
 

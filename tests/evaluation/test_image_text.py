@@ -2,6 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
+from image_text_cases import WORDS, square, tiny_model
 
 from magjax.checks import InputError
 from magjax.data import ImageArrays, ImagePreprocessor, ImageTextBenchmark, ImageTextSet
@@ -15,7 +16,6 @@ from magjax.evaluation import (
     search,
 )
 from magjax.similarity import PRESETS, Score
-from tests.image_text_cases import WORDS, square, tiny_model
 
 CAPTIONS = [("one", "uno"), ("two",), ("one",), ("three", "tres", "drei"), ("four",), ("two",)]
 

@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
+from image_text_cases import COLOURS, WORDS, square, tiny_model
 
 from magjax.checks import InputError
 from magjax.data import ImageArrays, ImageTextSet
 from magjax.evaluation import class_embeddings, evaluate_zero_shot, other_scores
 from magjax.similarity import PRESETS, Score
-from tests.image_text_cases import COLOURS, WORDS, square, tiny_model
 
 TEMPLATES = ("a photo of {}", "{}")
 

@@ -7,8 +7,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from flax import nnx
-from image_text_cases import (
+from clip_cases import (
     POSITIONS,
     array,
     captions,
@@ -17,6 +16,7 @@ from image_text_cases import (
     torch_images,
     torch_text,
 )
+from flax import nnx
 from safetensors.numpy import load_file, save_file
 
 from magjax.checks import InputError

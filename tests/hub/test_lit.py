@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
+from clip_cases import array, configuration, images, make_folder, randomized, torch_images
 from flax import nnx
-from image_text_cases import array, configuration, images, make_folder, randomized, torch_images
 
 from magjax.checks import InputError
 from magjax.data import ImageSettings, TextSettings

@@ -6,8 +6,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from flax import nnx
-from image_text_cases import (
+from clip_cases import (
     POSITIONS,
     array,
     captions,
@@ -16,6 +15,7 @@ from image_text_cases import (
     torch_images,
     torch_text,
 )
+from flax import nnx
 
 from magjax.checks import InputError
 from magjax.data import ImageSettings

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from image_text_cases import write_set
 
 from magjax import hub
 from magjax.checks import InputError
 from magjax.config import check_keys, image_text_config, to_json
 from magjax.evaluation.suites import SUITES, SuiteSettings
 from magjax.study import StudyGrid, train
-from tests.image_text_cases import write_set
 
 ROOT = Path(__file__).parents[2]
 _SIZES = (("layers", 1), ("width", 16), ("heads", 2))
@@ -87,7 +87,10 @@ def test_a_run_on_a_folder_of_images_and_its_evaluation(tmp_path):
     assert own == {row.name: row.values for row in report.rows if row.system == "model"}
 
 
-@pytest.mark.parametrize("name", ["emoji-image-text", "openclipart-64"])
+@pytest.mark.parametrize(
+    "name",
+    ["openclipart-64", pytest.param("emoji-image-text", marks=pytest.mark.slow)],  # a minute
+)
 def test_real_folders_take_only_the_data_argument(name, data_root, tmp_path):
     config = load_config("clip_asym", f"data={data_root / name}")
     config.update_from_flattened_dict(SMALL)

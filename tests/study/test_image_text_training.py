@@ -4,6 +4,7 @@ import jax
 import numpy as np
 import pytest
 from flax import nnx
+from image_text_cases import tiny_config, tiny_model, write_set
 
 from magjax import hub
 from magjax.evaluation import side_of_modality
@@ -21,7 +22,6 @@ from magjax.training import (
     place_batch,
     window_means,
 )
-from tests.image_text_cases import tiny_config, tiny_model, write_set
 
 
 @pytest.fixture(scope="module")

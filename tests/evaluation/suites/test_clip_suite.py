@@ -2,11 +2,11 @@ import json
 
 import numpy as np
 import pytest
+from image_text_cases import WORDS, square, tiny_model, write_set
 from PIL import Image
 
 from magjax.checks import InputError
 from magjax.evaluation.suites import SUITES, SuiteSettings, write_suite
-from tests.image_text_cases import WORDS, square, tiny_model, write_set
 
 
 @pytest.fixture(scope="module")
