@@ -4,9 +4,10 @@
     python launch/train.py --config=configs/clip_asym.py:variant=cosine,seed=1 --workdir=runs/cosine
     python launch/train.py --config=configs/clip_asym.py:data=FOLDER --workdir=runs/mine
 
-Captions are the queries: dnorm, the default, normalizes images and leaves captions their length,
-qnorm the reverse (docs/clip.md). ``data`` names an image-text folder (train, dev and test tables);
-nothing else changes.
+Captions are the queries: dnorm, the default, normalizes images and leaves captions their length, qnorm
+the reverse (docs/clip.md). ``data`` names an image-text folder (train, dev and test tables); nothing
+else changes. The settings come from a few short runs that were not compared one by one; figures of
+whole runs are still to be measured.
 """
 
 from magjax.config import image_text_config, parse_arguments
@@ -20,10 +21,8 @@ def get_config(arguments=None):
         config.data.source = "folder"
         config.data.path = parsed["data"]
     config.data.augmentation = "placed"  # tests show black on white, as the fonts do
-    # Names are a few words, which one layer reads; two took longer and told fewer icons apart.
     config.model.update(image_layers=3, text_layers=1)
     config.text.max_length = 10
-    # Half the batch and twice the steps learn more from as many images.
     config.batch_size = 128
     config.optimizer.update(learning_rate=2e-3, weight_decay=0.1, warmup_fraction=0.05)
     config.loop.update(steps=2000, evaluate_every=200, save_every=500, log_every=50)

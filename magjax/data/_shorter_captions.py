@@ -9,7 +9,8 @@ def with_shorter_captions(data: ImageTextSet) -> ImageTextSet:
     """Each caption of n words again with each one of its words left out, drawn half of the time.
 
     Names are bags of words ("arrow left circle outline"), and others name the same thing with
-    words of their own: a tower that has seen each word missing leans on all of them. A shortened
+    words of their own: a tower that has seen each word missing may lean on all of them (not measured;
+    the idea came from looking at the out-of-domain icons). A shortened
     caption that another image has too is right for both. Meant for captions of a few words; one
     of n words becomes 2 n captions, n of them as they were.
 
