@@ -29,7 +29,7 @@ def get_config(arguments=None):
     parsed = parse_arguments(arguments, steps=500)
     base = _base()
     base.loop.update(steps=parsed["steps"], evaluate_every=100, save_every=100)
-    config = study_config(base, name="clip_sweep", kind="image_text")
+    config = study_config(base, name="clip_sweep")
     config.title = "One-sided normalization of images and captions"
     config.question = (
         "A CLIP pair compares a caption with an image by cosine, which drops both lengths. The paper "

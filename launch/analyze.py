@@ -12,8 +12,6 @@ their losses, under every score, beside the closed forms. cross ranks by every s
 model, checks the rankings that must coincide, and compares the others. Tables are printed; --workdir= also receives JSON and pictures (docs/analysis.md).
 """
 
-import dataclasses
-import logging
 from typing import Any
 
 from absl import flags
@@ -255,14 +253,7 @@ def main(command: str) -> int:
 def _load(checkpoint: str, score: str | None = None) -> hub.Model:
     """The model; under another score than its own it is a cross-evaluation, and is said to be."""
     model = hub.load(checkpoint, step=STEP.value, restore=restore_step, dtype=DTYPE.value)
-    named = Score.parse(score) if score else None
-    if named is None or (model.score is not None and model.score.agrees_with(named)):
-        return model
-    if model.score is not None:
-        logging.getLogger("magjax").warning(
-            "cross-evaluation: trained for %s, analysed under %s.", model.score, named
-        )
-    return dataclasses.replace(model, score=named)
+    return model.ranked_by(Score.parse(score) if score else None)
 
 
 def _benchmarks() -> list[Benchmark]:

@@ -15,7 +15,6 @@ receives results.json, TREC runs and per-query values.
 """
 
 import dataclasses
-import logging
 from collections.abc import Sequence
 
 from absl import flags
@@ -203,13 +202,7 @@ def _load() -> hub.Model:
         document_max_length=DOCUMENT_MAX_LENGTH.value,
         cross_evaluation=CROSS_EVALUATION.value,
     )
-    if named is None:
-        return model
-    if model.score is not None and not model.score.agrees_with(named):
-        logging.getLogger("magjax").warning(
-            "cross-evaluation: trained for %s, ranked by %s.", model.score, named
-        )
-    return dataclasses.replace(model, score=named)
+    return model.ranked_by(named)
 
 
 def _about(model: hub.Model) -> dict:

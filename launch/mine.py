@@ -8,8 +8,6 @@ Writes one line a query: its answers and its negatives with their scores, which 
 --config.data.source=jsonl. A run that was stopped goes on with --resume.
 """
 
-import dataclasses
-import logging
 from pathlib import Path
 
 from absl import flags
@@ -74,12 +72,7 @@ def main() -> int:
     )
     named = Score.parse(SCORE.value) if SCORE.value else None
     model = hub.load(CHECKPOINT.value, step=STEP.value, restore=restore_step, dtype=DTYPE.value)
-    if named is not None:
-        if model.score is not None and not model.score.agrees_with(named):
-            logging.getLogger("magjax").warning(
-                "cross-evaluation: trained for %s, mined by %s.", model.score, named
-            )
-        model = dataclasses.replace(model, score=named)
+    model = model.ranked_by(named)
     data = _training_set(DATA.value, SPLIT.value)
     with progress_bar(data.source) as progress:
         summary = mine_to_file(

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from magjax.checks import InputError
 
 __all__ = [
     "cache_folder",
+    "file_name",
     "json_safe",
     "open_to_readers",
     "read_json",
@@ -150,6 +152,15 @@ def write_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def file_name(name: str) -> str:
+    """A name as a file's: other than letters, digits, ``.``, ``_`` and ``-`` become ``_``.
+
+    >>> file_name("cqadupstack/android")
+    'cqadupstack_android'
+    """
+    return re.sub(r"[^\w.-]", "_", name)
 
 
 def json_safe(value: Any) -> Any:

@@ -1,7 +1,6 @@
 """A cross-evaluation as text and as files."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,10 @@ from magjax.analysis._cross_deltas import REFERENCES, CrossDelta
 from magjax.analysis._cross_domains import DomainGap
 from magjax.analysis._cross_table import CrossEvaluation
 from magjax.analysis._heat_map import cross_figure
+from magjax.analysis._report_files import check_about
 from magjax.analysis._style import save_figure
 from magjax.checks import InputError
-from magjax.files import write_json, write_text
+from magjax.files import file_name, write_json, write_text
 from magjax.statistics import Interval, PairedDifference
 from magjax.tables import text_table
 
@@ -147,15 +147,13 @@ def write_cross(
         ...
     magjax.checks.InputError: about= may not hold 'gaps', which is written from the tables.
     """
-    for name in ("tables", "references", "gaps"):
-        if about and name in about:
-            raise InputError(f"about= may not hold {name!r}, which is written from the tables.")
+    check_about(about, "tables", "references", "gaps", source="tables")
     if len({evaluation.metrics for evaluation in evaluations}) != 1:
         raise InputError("the tables have different metrics, or there is none; give some of equal.")
     root = Path(folder)
     written = []
     for metric in evaluations[0].metrics:
-        name = re.sub(r"[^\w.-]", "_", metric)
+        name = file_name(metric)
         written.append(root / "cross" / f"{name}.png")
         save_figure(written[-1], cross_figure(evaluations, metric))
     written.append(root / "cross.md")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +11,8 @@ import numpy as np
 from magjax.analysis._gradients_pictures import gradients_figure, gradients_overview_figure
 from magjax.analysis._gradients_report import FIELDS, GradientReport, ScoreGradients, nearest_scale
 from magjax.analysis._gradients_sample import DIFFICULTIES, RULES
+from magjax.analysis._report_files import check_about, report_names
 from magjax.analysis._style import save_figure
-from magjax.checks import InputError
 from magjax.files import write_json, write_text
 from magjax.tables import text_table
 
@@ -88,7 +87,7 @@ def write_gradients(
     These are ``gradients/DOMAIN.png`` (all scores), and for each score
     ``gradients/DOMAIN.SCORE.png`` (easy, medium and hard queries) and
     ``gradients/DOMAIN.SCORE.jsonl`` (every query at every length, to seven digits). Characters of
-    names other than letters, digits, ``.``, ``,``, ``_`` and ``-`` become ``_``. Each file is
+    ``DOMAIN`` other than letters, digits, ``.``, ``_`` and ``-`` become ``_``. Each file is
     written in one rename, ``gradients.json`` last.
 
     Args:
@@ -107,13 +106,9 @@ def write_gradients(
         ...
     magjax.checks.InputError: about= may not hold 'reports', which is written from the reports.
     """
-    if about and "reports" in about:
-        raise InputError("about= may not hold 'reports', which is written from the reports.")
+    check_about(about, "reports")
     root = Path(folder)
-    names = [re.sub(r"[^\w.,-]", "_", report.domain) for report in reports]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two reports would both be written as {name!r}; rename a data set.")
+    names = report_names([report.domain for report in reports])
     written = []
     for name, report in zip(names, reports, strict=True):
         written.append(root / "gradients" / f"{name}.png")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,8 @@ from magjax.analysis._magnitude_pictures import (
 )
 from magjax.analysis._magnitude_report import MagnitudeReport
 from magjax.analysis._magnitude_settings import MagnitudeSettings
+from magjax.analysis._report_files import check_about, report_names
 from magjax.analysis._style import save_figure
-from magjax.checks import InputError
 from magjax.data import Benchmark, TextPreprocessor
 from magjax.evaluation import encode, encode_tokens
 from magjax.files import write_json, write_text
@@ -164,13 +163,9 @@ def write_magnitude(
         ...
     magjax.checks.InputError: about= may not hold 'reports', which is written from the reports.
     """
-    if about and "reports" in about:
-        raise InputError("about= may not hold 'reports', which is written from the reports.")
+    check_about(about, "reports")
     root = Path(folder)
-    names = [re.sub(r"[^\w.-]", "_", report.domain) for report in reports]
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"two reports would both be written as {name!r}; rename a data set.")
+    names = report_names([report.domain for report in reports])
     written = []
     for name, report in zip(names, reports, strict=True):
         lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in report.per_query()]

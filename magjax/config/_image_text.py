@@ -45,7 +45,6 @@ def image_text_config(*, variant: str, seed: int) -> ConfigDict:
             "image_field": "",  # empty: the usual names are looked for
             "caption_field": "",
             "augmentation": "icon",  # none, photo, icon, placed
-            "shorter_captions": False,  # train on captions with a word left out, too
             "on_error": "raise",  # skip: leave out images that cannot be read, and count them
             "transparency": "white",  # what shows through: white, or drop (the alpha channel)
         }

@@ -8,7 +8,7 @@ from ml_collections import ConfigDict
 __all__ = ["study_claim", "study_config"]
 
 
-def study_config(base: ConfigDict, *, name: str, kind: str = "retrieval") -> ConfigDict:
+def study_config(base: ConfigDict, *, name: str) -> ConfigDict:
     """What every study states; a file in ``configs/`` changes what differs.
 
     A study trains each variant from each start on each task with each seed. Tasks, starts and
@@ -16,10 +16,9 @@ def study_config(base: ConfigDict, *, name: str, kind: str = "retrieval") -> Con
     the best development value at the first seed is used for all of its seeds.
 
     Args:
-        base: the config of one run, such as :func:`retrieval_config`; its variant and seed are
-            those of each run.
+        base: the config of one run, such as :func:`retrieval_config` or
+            :func:`image_text_config`; its variant and seed are those of each run.
         name: lower-case letters, digits and ``_``; names the study's files.
-        kind: what is trained: a key of :data:`magjax.study.KINDS`.
 
     Returns:
         An unlocked config.
@@ -33,7 +32,6 @@ def study_config(base: ConfigDict, *, name: str, kind: str = "retrieval") -> Con
     """
     config = ConfigDict()
     config.name = name
-    config.kind = kind
     config.title = ""  # heads the report; the name where it is empty
     config.question = ""  # what is asked, in words that need no code
     config.setup = ""  # what a reader should know of data and models; sizes are added

@@ -38,7 +38,6 @@ from magjax.data._pairs import read_hf_dataset, read_pairs_jsonl
 from magjax.data._passages import Passages, read_passages
 from magjax.data._qrels import read_qrels
 from magjax.data._records import Benchmark, TrainingSet, text_key
-from magjax.data._shorter_captions import with_shorter_captions
 from magjax.data._sts import find_sts, read_sts
 from magjax.data._text_pairs import TextPairs
 from magjax.data._text_preprocessor import TextPreprocessor, bucket_length, length_buckets
@@ -127,7 +126,6 @@ __all__ = [
     "read_trec_dl",
     "read_webdataset",
     "text_key",
-    "with_shorter_captions",
     "write_beir",
     "write_pairs_jsonl",
 ]

@@ -3,18 +3,17 @@
 import json
 import logging
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from magjax.checks import InputError
 from magjax.evaluation._retrieval import RetrievalResult
-from magjax.files import write_json, write_text
+from magjax.files import file_name, write_json, write_text
 from magjax.similarity import Score
 from magjax.tables import text_table
 
-__all__ = ["file_name", "format_results", "score_label", "skipped", "write_results"]
+__all__ = ["format_results", "score_label", "skipped", "write_results"]
 
 _log = logging.getLogger(__name__)
 
@@ -131,15 +130,6 @@ def score_label(score: Score | None) -> str:
     if score.variant in ("learnable", "power"):
         return f"{score.variant} {score.gamma_query:.3f},{score.gamma_document:.3f}"
     return score.variant
-
-
-def file_name(name: str) -> str:
-    """A name as a file's: other than letters, digits, ``.``, ``_`` and ``-`` become ``_``.
-
-    >>> file_name("cqadupstack/android")
-    'cqadupstack_android'
-    """
-    return re.sub(r"[^\w.-]", "_", name)
 
 
 def _result_name(result: RetrievalResult) -> str:

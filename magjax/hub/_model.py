@@ -1,6 +1,7 @@
 """What a folder holds: the encoder and everything that its numbers depend on."""
 
 import dataclasses
+import logging
 
 from magjax.checks import InputError
 from magjax.data import SIDES, ImageSettings, TextSettings, TextTokenizer
@@ -16,6 +17,8 @@ from magjax.similarity import PRESETS, Score
 from magjax.typing import Side
 
 __all__ = ["Model", "text_config"]
+
+_log = logging.getLogger("magjax")
 
 
 @dataclasses.dataclass
@@ -122,6 +125,27 @@ class Model:
                 f"--score={'|'.join(PRESETS)} on the command line, score=Score.of(...) in Python."
             )
         return self.score
+
+    def ranked_by(self, score: Score | None) -> "Model":
+        """The same model under another score than its own: a cross-evaluation, and said to be one.
+
+        Args:
+            score: None, or one that agrees with the model's own, keeps that and its temperature.
+
+        >>> from magjax.encoders import EncoderConfig
+        >>> tokenizer = TextTokenizer.train(["a b"] * 2, 270)
+        >>> config = EncoderConfig(vocab_size=tokenizer.vocab_size, hidden_size=8,
+        ...     num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+        >>> text = TextSettings(query_max_length=8, document_max_length=16)
+        >>> model = Model(DualEncoder.create(config), None, tokenizer, text)
+        >>> model.ranked_by(Score.of("dnorm")).require_score().variant
+        'dnorm'
+        """
+        if score is None or (self.score is not None and self.score.agrees_with(score)):
+            return self
+        if self.score is not None:
+            _log.warning("cross-evaluation: trained for %s, ranked by %s.", self.score, score)
+        return dataclasses.replace(self, score=score)
 
 
 def text_config(encoder: DualEncoder, side: Side) -> EncoderConfig | ClipTextConfig:

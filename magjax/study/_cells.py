@@ -48,7 +48,6 @@ class StoredCell:
     Attributes:
         id: the cell's name, and the file's.
         role: as of :class:`magjax.study.Cell`, like the fields below it.
-        kind: as there.
         task: as there.
         start: as there.
         variant: as there.
@@ -70,7 +69,6 @@ class StoredCell:
 
     id: str
     role: str
-    kind: str
     task: str
     start: str
     variant: str

@@ -11,11 +11,12 @@ from magjax import hub
 from magjax.checks import InputError, RunError
 from magjax.similarity import PRESETS, Score
 from magjax.study._cells import CellResult
+from magjax.study._evaluations import EVALUATIONS
 from magjax.study._grid import Cell
-from magjax.study._kinds import EVALUATIONS, KINDS
 from magjax.study._measured import Measured
 from magjax.study._run import train_run
 from magjax.study._task import Task
+from magjax.study._tasks import kind_of
 from magjax.training import Checkpoints, FitResult
 
 __all__ = ["Check", "Compute", "Stopped", "compute_cell"]
@@ -67,7 +68,8 @@ def compute_cell(cell: Cell, run: Path, check: Check) -> CellResult:
 
     >>> compute_cell(cell, Path("runs/study/0123"), lambda fingerprints: None)  # doctest: +SKIP
     """
-    kind, config, made = KINDS[cell.kind], _expand(cell.config), []
+    config, made = _expand(cell.config), []
+    kind = kind_of(config)
 
     def make_task(config: Mapping[str, Any]) -> Task:
         made.append(kind.make_task(config))

@@ -11,7 +11,8 @@ from magjax.checks import InputError, choose, positive_integer, positive_number
 from magjax.config import check_keys, study_config, to_json
 from magjax.similarity import VARIANTS
 from magjax.study._claims import Claim
-from magjax.study._kinds import EVALUATIONS, KINDS
+from magjax.study._evaluations import EVALUATIONS
+from magjax.study._tasks import kind_of
 
 __all__ = ["Cell", "StudyGrid"]
 
@@ -38,7 +39,6 @@ class Cell:
     Attributes:
         role: ``trial`` (trained, seen by the development test only), ``trained`` (trained and
             tested), ``untrained`` (the start model under every score) or ``bm25``.
-        kind: key of ``KINDS``.
         task: name of the task.
         start: name of the start model; empty for ``bm25``.
         variant: what is trained; empty for references.
@@ -48,13 +48,12 @@ class Cell:
         evaluations: keys of ``EVALUATIONS``.
         config: of the run, in JSON form; strings may begin with ``$NAME/``.
 
-    >>> cell = Cell("bm25", "retrieval", "code", "", "", 0, None, ("ndcg@10",), (), {"seed": 0})
+    >>> cell = Cell("bm25", "code", "", "", 0, None, ("ndcg@10",), (), {"seed": 0})
     >>> cell.id
-    'code-bm25-5a0a338808b1'
+    'code-bm25-22967e2012c3'
     """
 
     role: Role
-    kind: str
     task: str
     start: str
     variant: str
@@ -70,7 +69,7 @@ class Cell:
         config = dict(self.config)
         for key in {"untrained": _OF_TRAINING, "bm25": _OF_MODELS}.get(self.role, ()):
             config.pop(key, None)
-        content: dict[str, Any] = {"role": self.role, "kind": self.kind, "config": config}
+        content: dict[str, Any] = {"role": self.role, "config": config}
         if self.role != "trial":  # development needs neither
             content |= {"metrics": self.metrics, "evaluations": self.evaluations}
         parts = [self.task, self.start, self.variant]
@@ -85,7 +84,7 @@ class Cell:
     @property
     def run_name(self) -> str:
         """The run folder's name: a trial and the cell that is trained alike share it."""
-        return _hash({"kind": self.kind, "config": self.config})
+        return _hash(self.config)
 
     @property
     def group(self) -> tuple[str, str, str]:
@@ -122,8 +121,10 @@ class StudyGrid:
         Raises:
             InputError: a key, name or value that cannot be used.
         """
-        kind = KINDS[choose("kind", config.get("kind"), KINDS)]
-        known = to_json(study_config(kind.default(), name="any"))
+        base = config.get("base")
+        if not isinstance(base, Mapping):
+            raise InputError(f"base is {base!r}; give the config of one run.")
+        known = to_json(study_config(kind_of(base).default(), name="any"))
         open_ended = {key: config.get(key) for key in ("tasks", "starts")}
         check_keys(config, {**known, **open_ended})
         if not re.fullmatch("[a-z0-9_]+", str(config["name"])):
@@ -169,9 +170,7 @@ class StudyGrid:
             config = change_config(config, study["trials"][trial], f"trials[{trial}]")
         config = {**config, "seed": seed, "variant": variant or study["variants"][0]}
         metrics, evaluations = tuple(study["metrics"]), tuple(study["evaluations"])
-        return Cell(
-            role, study["kind"], task, start, variant, seed, trial, metrics, evaluations, config
-        )
+        return Cell(role, task, start, variant, seed, trial, metrics, evaluations, config)
 
     def references(self) -> list[Cell]:
         """BM25 for each task and the untrained model for each start, at the first seed."""

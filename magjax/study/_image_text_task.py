@@ -16,7 +16,6 @@ from magjax.data import (
     ImageTextBatches,
     ImageTextBenchmark,
     TextPreprocessor,
-    with_shorter_captions,
 )
 from magjax.evaluation import RetrievalResult, chance_level, evaluate_image_text, other_scores
 from magjax.similarity import Score
@@ -54,9 +53,8 @@ def image_text_task(config: Mapping[str, Any]) -> Task:
     augmentation = ImageAugmentation.named(config["data"]["augmentation"])
     plain = ImagePreprocessor(model.images, decoder=decoder)
     depth = {"k": config["evaluation"]["k"], "metrics": config["evaluation"]["metrics"]}
-    shorter = config["data"]["shorter_captions"]
     batches = ImageTextBatches(
-        with_shorter_captions(data.train) if shorter else data.train,
+        data.train,
         ImagePreprocessor(model.images, augmentation=augmentation, decoder=decoder),
         text,
         batch_size=config["batch_size"],

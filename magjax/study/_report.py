@@ -19,7 +19,6 @@ from magjax.study._document import (
     to_markdown,
 )
 from magjax.study._grid import StudyGrid, change_config
-from magjax.study._kinds import KINDS
 from magjax.study._report_pictures import curve_pictures, value_picture
 from magjax.study._report_tables import (
     comparison_table,
@@ -30,6 +29,7 @@ from magjax.study._report_tables import (
 )
 from magjax.study._state import StudyState
 from magjax.study._tables import TableRow, study_csv, study_rows
+from magjax.study._tasks import kind_of
 from magjax.study._verdicts import Verdict, verdicts
 
 __all__ = ["write_report"]
@@ -167,7 +167,7 @@ def _set_up(grid: StudyGrid, state: StudyState) -> list[Block]:
                     f"Test {measured.domain}: {about['queries']:,} queries over "
                     f"{about['documents']:,} documents."
                 )
-    changed = differences(to_json(KINDS[config["kind"]].default()), base)
+    changed = differences(to_json(kind_of(base).default()), base)
     settings = ", ".join(f"{key}={new}" for key, (_, new) in changed.items())
     if settings:
         facts.append(f"The base config differs from the default in {settings}.")

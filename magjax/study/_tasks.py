@@ -14,7 +14,7 @@ from magjax.study._task import Task
 from magjax.study._text_task import text_task
 from magjax.training import FitResult
 
-__all__ = ["TASKS", "Kind", "train"]
+__all__ = ["TASKS", "Kind", "kind_of", "train"]
 
 
 class Kind(NamedTuple):
@@ -37,6 +37,22 @@ TASKS: dict[str, Kind] = {
     "image_text": Kind(image_text_task, lambda: image_text_config(variant="cosine", seed=0)),
 }
 """By what a config's ``task`` says."""
+
+
+def kind_of(config: Mapping[str, Any]) -> Kind:
+    """What a config trains.
+
+    Raises:
+        InputError: the config does not say, or says what is unknown.
+
+    >>> kind_of({"task": "txt"})
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: unknown task 'txt'; known: text, image_text. Did you mean 'text'?
+    """
+    if "task" not in config:
+        raise InputError("the config lacks task; start from a config that magjax.config builds.")
+    return TASKS[choose("task", config["task"], TASKS)]
 
 
 def train(
@@ -62,8 +78,6 @@ def train(
     >>> config = to_json(image_text_config(variant="qnorm", seed=0))
     >>> train(config, "runs/clip")  # doctest: +SKIP
     """
-    if "task" not in config:
-        raise InputError("the config lacks task; start from a config that magjax.config builds.")
-    kind = TASKS[choose("task", config["task"], TASKS)]
+    kind = kind_of(config)
     check_keys(config, to_json(kind.default()))
     return train_run(config, workdir, kind.make_task, resume=resume)

@@ -1,6 +1,5 @@
 """launch/analyze.py magnitude as a user runs it."""
 
-import importlib.util
 import json
 import logging
 import re
@@ -26,17 +25,6 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = {f"d{i}": f"adds {i} numbers of a list" + " and more" * (i % 9) for i in range(40)}
 QUERIES = {f"q{i}": f"adds {i} numbers" for i in range(0, 40, 4)}
 SMALL = ("--metrics=mrr@10", "--top_k=10", "--random=5", "--shuffles=2", "--resamples=20")
-
-
-@pytest.fixture(scope="module")
-def program():
-    spec = importlib.util.spec_from_file_location("launch_analyze", ROOT / "launch/analyze.py")
-    module = importlib.util.module_from_spec(spec)
-    before = set(flags.FLAGS)
-    spec.loader.exec_module(module)
-    yield module
-    for name in set(flags.FLAGS) - before:  # another program's tests may define the same flags
-        delattr(flags.FLAGS, name)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +71,7 @@ def _fresh_log(monkeypatch):
 
 
 @pytest.fixture
-def run(program, folders, capsys, _fresh_log):
+def run(analyze_program, folders, capsys, _fresh_log):
     def call(*arguments, checkpoint="model"):
         if not flags.FLAGS.is_parsed():
             flags.FLAGS(["test"])
@@ -91,7 +79,7 @@ def run(program, folders, capsys, _fresh_log):
             argv = [f"--checkpoint={folders / checkpoint}", *SMALL, *arguments]
             flags.FLAGS(["analyze.py", *argv])
             log_plainly()
-            assert program.main("magnitude") == 0
+            assert analyze_program.main("magnitude") == 0
         return capsys.readouterr()
 
     return call
@@ -132,7 +120,7 @@ def test_a_table_and_a_folder_say_what_norms_carry(run, folders, model, tmp_path
 def test_another_score_is_a_cross_evaluation_and_a_missing_one_is_asked_for(run, folders):
     data = f"--data={folders / 'beir'}"
     said = run(data, "--score=cosine", "--negatives=all", "--ignore_identical_ids")
-    assert re.search("cross-evaluation: trained for qnorm .*, analysed under cosine", said.err)
+    assert re.search("cross-evaluation: trained for qnorm .*, ranked by cosine", said.err)
     assert "(calibrated to the deviation of cosine's logits at 0.05" in said.out
     assert "The score does not use the documents' norms" in said.out
     with pytest.raises(InputError, match="states no score"):
@@ -167,12 +155,12 @@ def test_wrong_flags_are_named(run, folders, arguments, message):
     ],
 )
 @pytest.mark.usefixtures("_fresh_log")
-def test_one_command_is_needed(program, arguments, message, monkeypatch, capsys):
+def test_one_command_is_needed(analyze_program, arguments, message, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["analyze.py", *arguments])
     with flagsaver.flagsaver(), pytest.raises(SystemExit) as stopped:
         run_main(
-            program.main,
-            commands={w: [f.name for f in t] for w, (_, t) in program.COMMANDS.items()},
+            analyze_program.main,
+            commands={w: [f.name for f in t] for w, (_, t) in analyze_program.COMMANDS.items()},
         )
     assert stopped.value.code == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith(message)

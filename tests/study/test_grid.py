@@ -91,7 +91,7 @@ def test_a_trial_is_described_by_what_it_sets():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "retreival"}, "Did you mean 'retrieval'"),
+        ({"base": {"task": "txt"}}, "Did you mean 'text'"),
         ({"name": "My study"}, "lower-case letters"),
         ({"variants": ("cosine", "qnrom")}, "Did you mean 'qnorm'"),
         ({"variants": ()}, "must list at least one"),

@@ -5,7 +5,6 @@ from image_text_cases import tiny_config, write_set
 
 from magjax.checks import InputError
 from magjax.config import image_text_config, to_json
-from magjax.data import ImageTextBenchmark, with_shorter_captions
 from magjax.study import load_image_text_data, start_image_text_model, train
 
 
@@ -93,19 +92,3 @@ def test_a_misspelt_key_is_refused(folder, tmp_path):
     config["model"]["image_layer"] = config["model"].pop("image_layers")
     with pytest.raises(InputError, match=r"Did you mean 'model\.image_layers'"):
         train(config, tmp_path / "run")
-
-
-def test_shortened_captions_are_right_for_their_images(folder):
-    data = load_image_text_data(data_of(source="folder", path=str(folder)), seed=0)
-    longer = with_shorter_captions(data.train)
-    assert longer.image_ids == data.train.image_ids
-    for before, after in zip(data.train.captions, longer.captions, strict=True):
-        assert set(before) < set(after)
-        assert all(text.strip() for text in after)
-    # "red left" without a word is "left", which is right for every image of that side.
-    test = ImageTextBenchmark.of(longer, "train")
-    left = test.captions.index("left")
-    images = test.text_to_image[test.caption_ids[left]]
-    assert len(images) == sum("left" in texts[0] for texts in data.train.captions)
-    own = [texts.count(texts[0]) for texts in longer.captions]
-    assert set(own) == {2}  # two words: twice as they are, once without each

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from magjax.checks import InputError, choose, positive_integer
 from magjax.evaluation._metrics import metric_depth
-from magjax.evaluation._report import file_name, score_label, write_results
+from magjax.evaluation._report import score_label, write_results
 from magjax.evaluation._retrieval import RetrievalResult, check_depth
-from magjax.files import write_text
+from magjax.files import file_name, write_text
 from magjax.similarity import Score
 from magjax.tables import text_table
 

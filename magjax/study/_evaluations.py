@@ -1,4 +1,4 @@
-"""What studies can train, and by what a trained model is measured: two tables."""
+"""By what a study measures trained models: a table."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,13 +6,8 @@ from magjax import hub
 from magjax.similarity import Score
 from magjax.study._measured import Measured
 from magjax.study._task import Task
-from magjax.study._tasks import TASKS, Kind
 
-__all__ = ["EVALUATIONS", "KINDS"]
-
-
-KINDS: dict[str, Kind] = {"retrieval": TASKS["text"], "image_text": TASKS["image_text"]}
-"""By the name that a study's ``kind`` takes."""
+__all__ = ["EVALUATIONS"]
 
 
 def _retrieval(
