@@ -25,5 +25,5 @@ def get_config(arguments=None):
     config.text.max_length = 10
     config.batch_size = 128
     config.optimizer.update(learning_rate=2e-3, weight_decay=0.1, warmup_fraction=0.05)
-    config.loop.update(steps=2000, evaluate_every=200, save_every=500, log_every=50)
+    config.loop.update(steps=3000, evaluate_every=250, save_every=500, log_every=50)
     return config

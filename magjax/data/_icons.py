@@ -40,6 +40,8 @@ _VARIANTS = frozenset(
         "variant",
     ]
 )
+# Remix Icon says "line" for what the training families call "outline"; theirs is a drawn line.
+_SYNONYMS = {"remix": {"line": "outline"}}
 # A base name with more drawings than this (digits in boxes and circles, charging batteries) would
 # fill a test with copies of one question; it stays in training.
 _LARGEST_GROUP = 16
@@ -63,7 +65,7 @@ def icons(size: int = 32, *, cache: str | os.PathLike[str] | None = None) -> Ima
     """The embedded icon set, drawn on first use (some seconds) and cached.
 
     14,247 glyphs of eight fonts in six families, black on white, with the words of their names
-    as captions ("arrow left circle outline"). A glyph with several names has several
+    as captions ("arrow left circle outline"; Remix Icon's "line" is called "outline" too). A glyph with several names has several
     captions; a name in two fonts is a caption with several images. ``train`` and ``in_domain``
     show Material Design Icons, Phosphor and Font Awesome, ``out_of_domain`` Remix Icon, Codicons
     and Elusive Icons, from which nothing is trained on. Both tests hold 1,000 images,
@@ -143,7 +145,7 @@ def make_icons(
         {
             "part": part,
             "id": "/".join(found[0]),
-            "captions": list(dict.fromkeys(" ".join(_words(name)) for _, name in found)),
+            "captions": list(dict.fromkeys(_caption(font, name) for font, name in found)),
         }
         for part, found in zip(parts, names, strict=True)
     ]
@@ -153,6 +155,11 @@ def make_icons(
 
 def _words(name: str) -> list[str]:
     return [word for word in re.split(r"[-_ ]+", name.lower()) if word]
+
+
+def _caption(font: str, name: str) -> str:
+    synonyms = _SYNONYMS.get(font, {})
+    return " ".join(synonyms.get(word, word) for word in _words(name))
 
 
 class _Groups:

@@ -8,6 +8,13 @@ from magjax.training._checkpoint import Checkpoints, leaf_names
 from magjax.training._diagnosis import diagnose, start_temperature
 from magjax.training._freeze import freeze_parameters
 from magjax.training._loop import BatchStream, Fit, FitResult, LoopSettings
+from magjax.training._loss import (
+    Embeddings,
+    LossSettings,
+    batch_loss,
+    embed_batch,
+    embedding_loss,
+)
 from magjax.training._optimizer import (
     SCHEDULES,
     OptimizerSettings,
@@ -24,12 +31,13 @@ from magjax.training._state import (
     merge_state,
     tiny_trainee,
 )
-from magjax.training._step import LossSettings, batch_loss, make_train_step, place_batch
+from magjax.training._step import make_train_step, place_batch
 
 __all__ = [
     "SCHEDULES",
     "BatchStream",
     "Checkpoints",
+    "Embeddings",
     "Fit",
     "FitResult",
     "LoopSettings",
@@ -43,6 +51,8 @@ __all__ = [
     "batch_loss",
     "decay_mask",
     "diagnose",
+    "embed_batch",
+    "embedding_loss",
     "freeze_parameters",
     "initial_state",
     "leaf_names",

@@ -9,9 +9,9 @@ from flax import nnx
 
 from magjax.encoders import DualEncoder
 from magjax.similarity import calibrate_temperature
+from magjax.training._loss import LossSettings, batch_loss
 from magjax.training._report import window_means
 from magjax.training._state import Trainee
-from magjax.training._step import LossSettings, batch_loss
 
 __all__ = ["diagnose", "start_temperature"]
 
