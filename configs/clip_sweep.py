@@ -26,9 +26,9 @@ def _base():
 
 def get_config(arguments=None):
     """The runs of configs/clip_asym.py with fewer steps, so that ten of them take an hour."""
-    parsed = parse_arguments(arguments, steps=500)
+    parsed = parse_arguments(arguments, steps=1000)
     base = _base()
-    base.loop.update(steps=parsed["steps"], evaluate_every=100, save_every=100)
+    base.loop.update(steps=parsed["steps"], evaluate_every=200, save_every=200)
     config = study_config(base, name="clip_sweep")
     config.title = "One-sided normalization of images and captions"
     config.question = (
