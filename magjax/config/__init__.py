@@ -4,6 +4,7 @@ from magjax.config._command_line import log_plainly, parse_arguments, run_main
 from magjax.config._fisher import fisher_config
 from magjax.config._image_text import image_text_config
 from magjax.config._json import check_keys, differences, from_json, to_json
+from magjax.config._later import with_later_keys, without_later_keys
 from magjax.config._retrieval import retrieval_config
 from magjax.config._study import study_claim, study_config
 
@@ -20,4 +21,6 @@ __all__ = [
     "study_claim",
     "study_config",
     "to_json",
+    "with_later_keys",
+    "without_later_keys",
 ]

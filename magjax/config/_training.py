@@ -61,7 +61,9 @@ def training_config(*, task: str, variant: str, seed: int) -> ConfigDict:
             "evaluate_every": 100,
             "save_every": 100,
             "log_every": 10,
-            "keep": 2,
+            "keep": 2,  # of the newest checkpoints
+            "keep_best": 0,  # of the best by metric, beside those
+            "keep_every": 0,  # checkpoints at multiples of this stay for good; 0: none
             "metric": "ndcg@10",
             "patience": 0,
         }

@@ -25,7 +25,7 @@ from magjax.study._text_model import start_model
 from magjax.study._text_task import text_task
 from magjax.study._values import Series, Unit, series_of, study_units
 from magjax.study._verdicts import Verdict, verdicts
-from magjax.study._workdir import check_workdir, claim_workdir, default_workdir
+from magjax.study._workdir import check_workdir, claim_workdir, default_workdir, hold_workdir
 
 __all__ = [
     "EVALUATIONS",
@@ -53,6 +53,7 @@ __all__ = [
     "compute_cell",
     "default_workdir",
     "describe_machine",
+    "hold_workdir",
     "image_text_task",
     "kind_of",
     "load_image_text_data",

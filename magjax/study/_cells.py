@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from magjax.checks import InputError
+from magjax.config import with_later_keys
 from magjax.files import read_json, write_text
 from magjax.study._grid import Cell
 from magjax.study._measured import Measured
@@ -104,6 +105,7 @@ class StoredCell:
         values = {name: getattr(self, name) for name in names}
         for name in ("metrics", "evaluations"):
             values[name] = tuple(values[name])
+        values["config"] = with_later_keys(values["config"])
         return Cell(**values)
 
     def write(self, folder: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from magjax.checks import InputError, choose, positive_integer, positive_number
-from magjax.config import check_keys, study_config, to_json
+from magjax.config import check_keys, study_config, to_json, without_later_keys
 from magjax.similarity import VARIANTS
 from magjax.study._claims import Claim
 from magjax.study._evaluations import EVALUATIONS
@@ -66,7 +66,7 @@ class Cell:
     @property
     def id(self) -> str:
         """A readable name and a hash of all that the numbers depend on but data and versions."""
-        config = dict(self.config)
+        config = without_later_keys(self.config)
         for key in {"untrained": _OF_TRAINING, "bm25": _OF_MODELS}.get(self.role, ()):
             config.pop(key, None)
         content: dict[str, Any] = {"role": self.role, "config": config}
@@ -84,7 +84,7 @@ class Cell:
     @property
     def run_name(self) -> str:
         """The run folder's name: a trial and the cell that is trained alike share it."""
-        return _hash(self.config)
+        return _hash(without_later_keys(self.config))
 
     @property
     def group(self) -> tuple[str, str, str]:

@@ -15,7 +15,7 @@ from magjax.evaluation import check_depth, format_results, write_results
 from magjax.mesh import data_mesh, replicate
 from magjax.similarity import PRESETS, VARIANTS, SimilarityHead
 from magjax.study._task import Task
-from magjax.study._workdir import check_workdir, claim_workdir
+from magjax.study._workdir import check_workdir, claim_workdir, hold_workdir
 from magjax.training import (
     Fit,
     FitResult,
@@ -67,6 +67,18 @@ def train_run(
     >>> from magjax.study import text_task
     >>> train_run(config, "runs/dnorm", text_task)  # doctest: +SKIP
     """
+    with hold_workdir(check_workdir(workdir, config, resume=resume)):
+        return _train_run(config, workdir, make_task, resume=resume, test=test)
+
+
+def _train_run(
+    config: Mapping[str, Any],
+    workdir: str | os.PathLike[str],
+    make_task: Callable[[Mapping[str, Any]], Task],
+    *,
+    resume: bool,
+    test: bool,
+) -> FitResult:
     loss = LossSettings(**{k: v for k, v in config["loss"].items() if k != "negatives_per_query"})
     optimizer_settings = OptimizerSettings(**config["optimizer"])
     loop = LoopSettings(**config["loop"])
@@ -76,6 +88,7 @@ def train_run(
 
     choose("loop.metric", loop.metric, config["evaluation"]["metrics"])
     check_depth(config["evaluation"]["metrics"], config["evaluation"]["k"])
+    # Once more, now that no other process can begin a run there.
     folder = check_workdir(workdir, config, resume=resume)
     task = make_task(config)
     accumulation = config["accumulation"]

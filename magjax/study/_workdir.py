@@ -1,15 +1,21 @@
 """The run folder: made, taken up again, or refused."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from magjax.checks import InputError
-from magjax.config import differences
-from magjax.files import read_json, write_json
+import jax
 
-__all__ = ["check_workdir", "claim_workdir", "default_workdir"]
+from magjax.checks import InputError
+from magjax.config import differences, with_later_keys
+from magjax.files import read_json, write_json
+from magjax.study._lock import try_lock
+
+__all__ = ["check_workdir", "claim_workdir", "default_workdir", "hold_workdir"]
+
+_LOCK = ".lock"
 
 
 def default_workdir(config_file: str | os.PathLike[str]) -> Path:
@@ -55,7 +61,7 @@ def check_workdir(
     if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
         raise InputError(f"--workdir={folder} cannot be written: {existing} is read-only.")
     if stored.is_file():
-        found = differences(read_json(stored), config)
+        found = differences(with_later_keys(read_json(stored)), with_later_keys(config))
         if found:
             items = list(found.items())
             shown = "; ".join(f"{key}={old!r} there, {new!r} here" for key, (old, new) in items[:3])
@@ -72,7 +78,7 @@ def check_workdir(
         return folder
     if resume:
         raise InputError(f"{folder} holds no run to go on with; start it without --resume.")
-    if folder.is_dir() and any(folder.iterdir()):
+    if folder.is_dir() and any(part.name != _LOCK for part in folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run; choose another --workdir.")
     return folder
 
@@ -93,3 +99,46 @@ def claim_workdir(folder: Path, config: Mapping[str, Any]) -> None:
         write_json(folder / "config.json", dict(config))
     except OSError as error:
         raise InputError(f"cannot write to --workdir={folder}: {error}.") from error
+
+
+@contextlib.contextmanager
+def hold_workdir(folder: Path) -> Iterator[None]:
+    """Keeps every other process out of a run folder inside the block.
+
+    The folder is made, and removed again if nothing was written to it. Where several processes
+    share one run, the first of them holds it for all.
+
+    Raises:
+        InputError: another process holds it, or the folder cannot be written.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> with hold_workdir(folder), hold_workdir(folder):  # doctest: +ELLIPSIS
+    ...     pass
+    Traceback (most recent call last):
+        ...
+    magjax.checks.InputError: another process is at work in ...; wait for it, ...
+    """
+    if jax.process_index():
+        yield
+        return
+    made = not folder.exists()
+    with contextlib.ExitStack() as stack:
+        try:
+            mine = stack.enter_context(try_lock(folder / _LOCK))
+        except OSError as error:
+            raise InputError(f"cannot write to --workdir={folder}: {error}.") from error
+        if not mine:
+            raise InputError(
+                f"another process is at work in {folder}; wait for it, stop it, or choose another "
+                "--workdir."
+            )
+        if made:
+            stack.callback(_remove_if_empty, folder)
+        yield
+
+
+def _remove_if_empty(folder: Path) -> None:
+    if [part.name for part in folder.iterdir()] == [_LOCK]:
+        (folder / _LOCK).unlink()
+        folder.rmdir()

@@ -7,7 +7,8 @@ is a function that the caller passes.
 from magjax.training._checkpoint import Checkpoints, leaf_names
 from magjax.training._diagnosis import diagnose, start_temperature
 from magjax.training._freeze import freeze_parameters
-from magjax.training._loop import BatchStream, Fit, FitResult, LoopSettings
+from magjax.training._loop import BatchStream, Fit, FitResult
+from magjax.training._loop_settings import LoopSettings
 from magjax.training._loss import (
     Embeddings,
     LossSettings,

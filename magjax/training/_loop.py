@@ -12,13 +12,15 @@ import jax
 import numpy as np
 from flax import nnx
 
-from magjax.checks import InputError, RunError, positive_integer
+from magjax.checks import InputError, RunError
 from magjax.training._checkpoint import Checkpoints
+from magjax.training._loop_settings import LoopSettings
 from magjax.training._report import MetricsWriter, Terminal, window_means
+from magjax.training._room import check_room, explain_full_disk
 from magjax.training._signals import StopRequest
 from magjax.training._state import Trainee, TrainState, merge_state
 
-__all__ = ["Fit", "FitResult", "LoopSettings"]
+__all__ = ["BatchStream", "Fit", "FitResult"]
 
 Batch = Mapping[str, Any]
 _log = logging.getLogger("magjax")
@@ -42,40 +44,6 @@ class BatchStream(Protocol):
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes to a position that :meth:`get_state` gave."""
         ...
-
-
-@dataclasses.dataclass(frozen=True)
-class LoopSettings:
-    """How long, and how often what happens; all counts are optimizer steps.
-
-    Attributes:
-        steps: length of the run.
-        log_every: steps a line of metrics sums up.
-        evaluate_every: steps between evaluations (one comes before the first step and one after
-            the last).
-        save_every: steps between checkpoints (one comes after the last step).
-        keep: how many checkpoints stay.
-        metric: the evaluation's metric that chooses the best model; higher is better.
-        patience: evaluations without a better value after which the run ends; 0 never ends it.
-
-    >>> LoopSettings(steps=100, evaluate_every=50, save_every=50).patience
-    0
-    """
-
-    steps: int
-    evaluate_every: int
-    save_every: int
-    log_every: int = 10
-    keep: int = 2
-    metric: str = "ndcg@10"
-    patience: int = 0
-
-    def __post_init__(self) -> None:
-        """Refuses counts below 1."""
-        for name in ("steps", "evaluate_every", "save_every", "log_every", "keep"):
-            positive_integer(name, getattr(self, name))
-        if self.patience < 0:
-            raise InputError(f"patience={self.patience} must be 0 (never stop early) or more.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,10 +107,18 @@ class Fit:
 
         Raises:
             RunError: the loss or the gradient is NaN or infinite.
-            InputError: nothing to resume, or a checkpoint of another model.
+            RunError: a checkpoint or a line of metrics cannot be written.
+            InputError: nothing to resume, a checkpoint of another model, or no room for one.
         """
-        self._store = Checkpoints(self.workdir / "checkpoints", keep=self.settings.keep)
+        settings = self.settings
+        self._store = Checkpoints(
+            self.workdir / "checkpoints",
+            keep=settings.keep,
+            keep_best=settings.keep_best,
+            keep_every=settings.keep_every,
+        )
         self._record: dict[str, Any] = {
+            "value": None,
             "best_value": None,
             "best_step": 0,
             "stale": 0,
@@ -156,7 +132,9 @@ class Fit:
         self._unchecked: list[tuple[int, Batch, Mapping[str, Any]]] = []
         step = int(self.state.step)
         try:
+            check_room(self._store.folder, self.state)
             with (
+                explain_full_disk(self.workdir),
                 MetricsWriter(self.workdir, resume_step=step if resume else None) as self._writer,
                 Terminal(self.settings.steps, step) as self._terminal,
                 StopRequest() as stop,
@@ -176,6 +154,7 @@ class Fit:
             if ended or stop.name or (step and step % settings.save_every == 0):
                 self._save(step)
             if ended or stop.name:
+                self._store.wait()
                 if ended and not last:
                     self._terminal.say(
                         f"step {step}: no better value in {settings.patience} evaluations."
@@ -218,6 +197,7 @@ class Fit:
 
     def _log_window(self, step: int) -> None:
         self._check()
+        self._store.check()
         means = window_means(self._window)
         self._window.clear()
         seconds = time.perf_counter() - self._clock
@@ -248,6 +228,7 @@ class Fit:
             self.save_model(model)
         self._record |= {
             "evaluated": step,
+            "value": value,
             "best_value": value if better else best,
             "best_step": step if better else self._record["best_step"],
             "stale": 0 if better else self._record["stale"] + 1,
@@ -261,5 +242,7 @@ class Fit:
         self._check()
         pause = time.perf_counter()
         record = self._record | {"window": self._window, "input": self.stream.get_state()}
-        self._store.save(step, self.state, record)
+        if self._record["evaluated"] != step:
+            record["value"] = None  # the metric of an earlier step says nothing of this one
+        self._store.save(step, self.state, record, wait=False)
         self._clock += time.perf_counter() - pause

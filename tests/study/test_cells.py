@@ -1,5 +1,6 @@
 """Cell files: exact numbers, and every kind of damage and mixing refused."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -35,6 +36,19 @@ def test_a_cell_file_gives_back_every_number_to_the_bit(tmp_path):
     exact = before.result.measured[0].values["ndcg@10"]
     assert after.result.measured[0].values["ndcg@10"] == exact
     assert len(set(exact)) == len(exact)  # unrounded
+
+
+def test_a_cell_stored_before_a_key_was_there_keeps_its_name_and_can_be_computed(tmp_path):
+    (cell, *_) = grid().trained({})
+    now = stored(cell, tmp_path)
+    loop = {k: v for k, v in cell.config["loop"].items() if k not in ("keep_best", "keep_every")}
+    assert len(loop) == len(cell.config["loop"]) - 2
+    dataclasses.replace(now, config=cell.config | {"loop": loop}).write(tmp_path)
+    before = StoredCell.read(tmp_path / f"{cell.id}.json").cell()
+    assert (before.id, before.run_name) == (cell.id, cell.run_name)
+    assert before.config == cell.config
+    other = dataclasses.replace(cell, config=cell.config | {"loop": loop | {"keep_best": 1}})
+    assert other.id != cell.id
 
 
 def test_a_file_of_a_thousand_queries_and_two_domains_is_small_and_has_few_lines(tmp_path):

@@ -2,7 +2,7 @@ import pytest
 
 from magjax.checks import InputError
 from magjax.files import read_json
-from magjax.study import check_workdir, claim_workdir
+from magjax.study import check_workdir, claim_workdir, hold_workdir
 
 CONFIG = {"seed": 0, "loop": {"steps": 3}}
 
@@ -45,3 +45,17 @@ def test_a_folder_of_something_else_is_left_alone(tmp_path):
     with pytest.raises(InputError, match="is a file"):
         check_workdir(tmp_path / "notes.txt", CONFIG, resume=False)
     assert [p.name for p in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_a_second_process_is_refused(tmp_path):
+    with hold_workdir(tmp_path / "run"):
+        with (
+            pytest.raises(InputError, match=r"another process is at work in .*run; wait"),
+            hold_workdir(tmp_path / "run"),
+        ):
+            pass
+        assert check_workdir(tmp_path / "run", CONFIG, resume=False) == tmp_path / "run"
+    assert not (tmp_path / "run").exists()
+    with hold_workdir(tmp_path / "run"):
+        claim_workdir(tmp_path / "run", CONFIG)
+    assert [part.name for part in (tmp_path / "run").iterdir()] == ["config.json"]

@@ -98,7 +98,7 @@ def test_intervals_and_lines(tmp_path):
     assert first["loss"] == pytest.approx(np.mean(np.sqrt([1, 2, 3])), rel=1e-6)
 
 
-@pytest.mark.parametrize("stops", [(1,), (5, 8), (4, 4, 11)])
+@pytest.mark.parametrize("stops", [(1,), (5, 8), (3, 7), (4, 4, 11)])
 def test_stopped_and_resumed_equals_uninterrupted(tmp_path, stops):
     whole, _ = make_fit(tmp_path / "whole")
     whole.run()
